@@ -1,0 +1,83 @@
+"""Start, run, stop: read from top to bottom."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+import time
+
+import uvloop
+
+from millstream.settings import Settings, SettingsError
+from millstream.wiring import Node, StartRefused, native_server, tls_context
+
+from .logs import set_up
+
+log = logging.getLogger("millstream")
+
+SWITCH_INTERVAL_SECONDS = 0.0005  # the journal's thread must not wait 5 ms for the GIL after a sync
+GC_THRESHOLDS = (50_000, 20, 100)  # few cycles are made here; full collections would hold up the loop
+
+
+def run(settings: Settings) -> int:
+    set_up(settings.text("server.log_format"))
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        return uvloop.run(_serve(settings))
+    except SettingsError as error:
+        log.error("%s", error)
+        return 2
+    except StartRefused as error:
+        log.error("%s", error)
+        return 1
+
+
+async def _serve(settings: Settings) -> int:
+    began = time.perf_counter()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(settings)
+    server = native_server(node, settings)
+    await node.start()
+    host, wanted_port = settings.address()
+    try:
+        port = await server.start(host, wanted_port)
+    except OSError as error:
+        await node.stop()
+        raise StartRefused(f"Cannot listen on {host}:{wanted_port}: {error.strerror}.") from None
+    gc.collect()
+    gc.freeze()
+    loop.add_signal_handler(signal.SIGHUP, _reload, server, settings)
+    scheme = "https" if settings.text("server.tls_cert") else "http"
+    log.info("ready on %s://%s:%d after %.0f ms", scheme, host, port, (time.perf_counter() - began) * 1000)
+    await stop.wait()
+    log.info("stopping")
+    await server.stop(settings.seconds("limits.stop_timeout"))
+    await node.stop()
+    log.info("stopped")
+    return 0
+
+
+def _reload(server: object, settings: Settings) -> None:
+    """SIGHUP: the certificate files again, for connections to come."""
+    from millstream.http.native import NativeServer
+
+    assert isinstance(server, NativeServer)
+    try:
+        context = tls_context(settings)
+    except SettingsError as error:
+        log.error("the certificate was not reloaded: %s", error)
+        return
+    if context is None:
+        log.info("SIGHUP: there is nothing to reload")
+        return
+    server.reload_tls(settings.text("server.tls_cert"), settings.text("server.tls_key"))
+    log.info("the certificate has been reloaded")

@@ -1,0 +1,62 @@
+"""Bodies: JSON is flattened, large ones travel ahead of their append as Parts (ARCHITECTURE §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millstream.protocol.chunks import cut
+from millstream.protocol.errors import Code, MillstreamError, Refused
+from millstream.protocol.facts import Ends, Part
+from millstream.protocol.json_messages import flatten
+
+from .shard import Shard
+
+PART_BYTES = 512 << 10  # a body above this is cut; two of them fill a record
+
+
+def stored_form(body: bytes, is_json: bool, messages_max: int, *, allow_empty: bool) -> tuple[bytes, Ends]:
+    """The bytes as they are kept, and the ends of their messages."""
+    if not is_json or not body:
+        return body, None
+    data, ends, count = flatten(body, messages_max)
+    if count == 0 and not allow_empty:
+        raise Refused(Code.EMPTY_ARRAY, hint="Send at least one element.")
+    return data, ends
+
+
+class PartUpload:
+    """Sends a body's Parts one after another, each when the one before is durable.
+
+    `ready` is called with the group when all of them are; it decides the append. Nothing of them
+    is ever shown unless that append is made.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        wake: Callable[[Shard], None],
+        group: int,
+        data: bytes,
+        ends: Ends,
+        ready: Callable[[int], None],
+        failed: Callable[[MillstreamError], None],
+    ) -> None:
+        self._shard, self._wake, self._group = shard, wake, group
+        self._pieces = cut((0, data, ends), PART_BYTES)
+        self._ready, self._failed = ready, failed
+
+    def advance(self, outcome: MillstreamError | None = None) -> None:
+        if outcome is not None:
+            self.drop()
+            self._failed(outcome)
+            return
+        piece = next(self._pieces, None)
+        if piece is None:
+            self._ready(self._group)
+            return
+        record = self._shard.add_nameless(Part(self._group, piece[1], piece[2]))
+        record.callbacks.append((self.advance, None))
+        self._wake(self._shard)
+
+    def drop(self) -> None:
+        self._shard.parts.pop(self._group, None)

@@ -1,0 +1,194 @@
+"""Checkpoints: from the journal into the store, shard by shard (ARCHITECTURE §7).
+
+A checkpoint writes what changed in a shard since the last one, from the durable state, in one
+batch. It becomes durable with the next flush, which runs in a thread; then the journal is trimmed.
+What is bounded: bytes that no checkpoint has saved, journal that no flush has covered, and bytes
+kept in memory only because a reader may want them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from millstream.contracts import Applied, Checkpoint, Chunk, Journal, Removal, Store, StreamChange
+from millstream.protocol.chunks import regroup
+
+from .entry import Entry
+from .reads import PIECE_BYTES
+from .shard import Shard
+
+log = logging.getLogger("millstream.engine")
+
+
+class CheckpointLimits(Struct, frozen=True):
+    shard_bytes: int = 1 << 20
+    shard_streams: int = 1000
+    journal_bytes: int = 32 << 20  # a flush begins; at twice this, appends wait for it
+    memory_bytes: int = 256 << 20  # saved bytes that stay in memory for readers
+    entries_max: int = 200_000  # streams whose state stays in memory though nothing happens to them
+
+
+class Checkpoints:
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        store: Store,
+        journal: Journal,
+        limits: CheckpointLimits,
+        after_flush: Callable[[], None],
+    ) -> None:
+        self._shards, self._store, self._journal, self._limits = shards, store, journal, limits
+        self._after_flush = after_flush
+        self._kept: deque[tuple[Entry, int, int, int]] = deque()  # entry, incarnation, up to, bytes
+        self._kept_bytes = 0
+        self._clean: deque[tuple[Shard, str]] = deque()
+        self._flush: asyncio.Task[None] | None = None
+        self.failure: OSError | None = None
+
+    def after_commit(self, shards: Sequence[Shard]) -> None:
+        for shard in shards:
+            if (
+                shard.unsaved_bytes >= self._limits.shard_bytes
+                or len(shard.dirty) >= self._limits.shard_streams
+            ):
+                self.save(shard)
+        if self._flush is None and self._journal.bytes_held() >= self._limits.journal_bytes:
+            self.begin_flush()
+
+    @property
+    def overdue(self) -> bool:
+        """More journal is waiting for a flush than a restart should have to replay."""
+        return self._journal.bytes_held() >= 2 * self._limits.journal_bytes
+
+    def save(self, shard: Shard) -> None:
+        if not shard.dirty and not shard.removals and not shard.holds_refused_unsaved:
+            if self._store.applied(shard.index).sequence == shard.sequence:
+                return
+        changes, kept = [], []
+        for entry in shard.dirty:
+            state = entry.durable
+            if state is None:
+                continue
+            chunks = self._gather(entry)
+            producers = {name: state.producers[name] for name in entry.producers_changed}
+            changes.append(StreamChange(state, entry.footing, chunks, producers))
+            kept.append(entry)
+        self._store.checkpoint(
+            Checkpoint(
+                shard.index,
+                self._applied(shard),
+                changes,
+                self._removals(shard),
+                list(shard.holds_refused_unsaved),
+            )
+        )
+        for entry, change in zip(kept, changes, strict=True):
+            entry.saved = True
+            entry.producers_changed.clear()
+            self._keep(entry, sum(len(data) for _, data, _ in change.chunks))
+            self._clean.append((shard, entry.key))
+        for entry in [entry for entry in shard.dirty if entry.durable is None]:
+            if entry.record is None and entry.ahead is None and not entry.waiters:
+                shard.entries.pop(entry.key, None)
+        shard.dirty.clear()
+        shard.removals.clear()
+        shard.holds_refused_unsaved.clear()
+        shard.parts_unsynced.clear()
+        shard.unsaved_bytes = 0
+        self._forget()
+
+    def _gather(self, entry: Entry) -> list[Chunk]:
+        """What is not saved yet, in as few pieces as possible, in memory as well."""
+        unsaved = entry.unsaved()
+        if len(unsaved) < 2:
+            return unsaved
+        gathered = list(regroup(unsaved, PIECE_BYTES))
+        entry.chunks[len(entry.chunks) - len(unsaved) :] = gathered
+        return gathered
+
+    def _applied(self, shard: Shard) -> Applied:
+        waiting = [group.first_sequence for group in shard.parts.values()]
+        return Applied(
+            shard.sequence,
+            shard.hash,
+            shard.epoch,
+            min([shard.sequence + 1, *waiting]),
+            shard.last_incarnation,
+            shard.last_at_us,
+        )
+
+    def _removals(self, shard: Shard) -> list[Removal]:
+        return [
+            Removal(
+                removal.key,
+                removal.incarnation,
+                removal.footing,
+                (entry := shard.entries.get(removal.key)) is not None and entry.durable is not None,
+            )
+            for removal in shard.removals
+        ]
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def _keep(self, entry: Entry, length: int) -> None:
+        if not length:
+            return
+        assert entry.durable is not None
+        self._kept.append((entry, entry.durable.incarnation, entry.footing.saved_to, length))
+        self._kept_bytes += length
+        while self._kept_bytes > self._limits.memory_bytes:
+            old, incarnation, upto, size = self._kept.popleft()
+            self._kept_bytes -= size
+            if old.durable is not None and old.durable.incarnation == incarnation:
+                old.chunks = [chunk for chunk in old.chunks if chunk[0] >= upto]
+
+    def _forget(self) -> None:
+        """Streams at rest leave memory, the longest unchanged first."""
+        looked = 0
+        while len(self._clean) > self._limits.entries_max and looked < 4 * self._limits.shard_streams:
+            looked += 1
+            shard, key = self._clean.popleft()
+            entry = shard.entries.get(key)
+            if entry is None:
+                continue
+            if entry.record is None and not entry.waiters and entry not in shard.dirty and not entry.chunks:
+                del shard.entries[key]
+
+    # --- flushing -----------------------------------------------------------------------------
+
+    def begin_flush(self) -> None:
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().create_task(self._flush_all())
+
+    async def _flush_all(self) -> None:
+        try:
+            for shard in self._shards:
+                if shard.dirty or shard.removals:
+                    self.save(shard)
+                    await asyncio.sleep(0)
+            before = [self._applied_in_store(shard) for shard in self._shards]
+            await asyncio.to_thread(self._store.flush)
+            self._journal.trim(before)
+            self.failure = None
+        except OSError as error:
+            self.failure = error
+            log.error("saving the store failed: %s; the journal keeps what it holds", error)
+            await asyncio.sleep(1.0)
+        finally:
+            self._flush = None
+        self._after_flush()
+
+    def _applied_in_store(self, shard: Shard) -> int:
+        applied = self._store.applied(shard.index)
+        return min(applied.replay_from, applied.sequence + 1)
+
+    async def settle(self) -> None:
+        """Everything into the store, durably: the last thing before a stop."""
+        while self._flush is not None:
+            await asyncio.wait([self._flush])
+        await self._flush_all()

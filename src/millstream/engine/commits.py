@@ -1,0 +1,138 @@
+"""Group commit: one commit in flight while the next one fills (ARCHITECTURE §5).
+
+Whoever adds a fact to a shard calls `wake`. The commit begins when the event loop has handled
+everything that is readable now, so that a burst of requests shares one write and one sync.
+When a commit fails, nothing is decided until the journal has been reopened and has said what it
+found; then every request is told the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from millstream.contracts import CommitUnknown, Journal
+from millstream.protocol.errors import NotApplied, OutcomeUnknown
+
+from .entry import Entry
+from .shard import Shard
+
+log = logging.getLogger("millstream.engine")
+
+REOPEN_WAIT_SECONDS = 0.2  # between attempts to reopen a journal whose disk fails
+RESOLVE_SECONDS_MAX = 10.0  # how long clients wait to learn what became of their write
+
+
+class Commits:
+    def __init__(
+        self,
+        journal: Journal,
+        after_commit: Callable[[list[Shard]], None],
+        after_failure: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._after_commit, self._after_failure = after_commit, after_failure
+        self._waiting: dict[Shard, None] = {}
+        self._in_flight: list[Shard] = []
+        self._scheduled = False
+        self._resolving: asyncio.Task[None] | None = None
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @property
+    def broken(self) -> bool:
+        """A commit failed and its outcome is not known yet: nothing may be decided."""
+        return self._resolving is not None
+
+    def wake(self, shard: Shard) -> None:
+        self._waiting[shard] = None
+        if not self._scheduled and not self._in_flight and self._resolving is None:
+            self._scheduled = True
+            self.idle.clear()
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        if self._in_flight or self._resolving is not None:
+            return
+        records = []
+        waiting, self._waiting = self._waiting, {}
+        for shard in waiting:
+            record = shard.commit_next()
+            if record is not None:
+                records.append(record)
+                self._in_flight.append(shard)
+                if shard.has_open():
+                    self._waiting[shard] = None
+        if records:
+            self._journal.commit(records, self._done)
+        else:
+            self.idle.set()
+
+    def _done(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._resolving = asyncio.get_running_loop().create_task(self._resolve(error))
+            return
+        shards, self._in_flight = self._in_flight, []
+        records = [shard.in_flight for shard in shards]
+        woken: list[Entry] = []
+        for shard in shards:
+            woken.extend(shard.committed())
+        if self._waiting:
+            self._begin()  # the disk works while readers and writers are answered
+        else:
+            self.idle.set()
+        for entry in woken:
+            entry.shared.clear()
+            for waiter in list(entry.waiters):
+                waiter.wake(entry)
+        for record in records:
+            assert record is not None
+            for done, answer in record.callbacks:
+                done(answer)
+        self._after_commit(shards)
+
+    async def _resolve(self, error: BaseException) -> None:
+        """Reopen the journal until it works; then the truth. Late truths become 'unknown'."""
+        log.error("a commit failed (%s); reads go on, writes wait until the journal is reopened", error)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + RESOLVE_SECONDS_MAX
+        touched = dict.fromkeys((*self._in_flight, *self._waiting))
+        told = False
+        while True:
+            try:
+                await self._journal.reopen()
+                break
+            except (OSError, CommitUnknown) as again:
+                log.error("the journal does not reopen: %s", again)
+            if not told and loop.time() > deadline:
+                told = True
+                for shard in touched:
+                    record = shard.in_flight
+                    if record is not None:
+                        callbacks, record.callbacks = record.callbacks, []
+                        for done, _ in callbacks:
+                            done(OutcomeUnknown())
+            await asyncio.sleep(REOPEN_WAIT_SECONDS)
+        self._settle(list(touched))
+        log.warning("the journal is open again; writes go on")
+
+    def _settle(self, touched: list[Shard]) -> None:
+        self._in_flight, self._waiting = [], {}
+        self._resolving = None
+        found: list[Shard] = []
+        for shard in touched:
+            tail = self._journal.tail(shard.index)
+            record = shard.in_flight
+            if record is not None and record.sealed is not None and record.sealed.hash == tail.hash:
+                for entry in shard.committed():
+                    for waiter in list(entry.waiters):
+                        waiter.wake(entry)
+                record.answer()
+                found.append(shard)
+            for lost in shard.failed(NotApplied(), tail):
+                lost.fail(NotApplied())
+        self.idle.set()
+        self._after_commit(found)
+        self._after_failure()

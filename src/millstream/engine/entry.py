@@ -1,0 +1,97 @@
+"""One name in a shard: what is durable, what runs ahead of it, and the bytes kept in memory.
+
+`durable` is what everybody may see. `ahead` is the twin that only decisions look at: every fact is
+applied to it when it is decided and to `durable` when it is committed, so the two are equal
+whenever nothing is in flight; it is dropped when a commit fails. `record` is the record that
+carries the latest fact in flight; an answer drawn from `ahead` waits for it.
+
+`chunks` are stored bytes without a gap up to the durable tail: those that no checkpoint has saved
+(from `footing.saved_to` on) always, older ones while the memory budget allows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Protocol
+
+from millstream.contracts import Footing
+from millstream.protocol.chunks import Chunk
+from millstream.protocol.facts import Ends
+from millstream.protocol.state import Life, StreamState
+
+if TYPE_CHECKING:
+    from .record import OpenRecord
+
+
+class Waiter(Protocol):
+    """A live reader. It is told, on the event loop, after the durable state has changed."""
+
+    def wake(self, entry: Entry) -> None: ...
+
+
+class Entry:
+    __slots__ = (
+        "ahead",
+        "chunks",
+        "durable",
+        "expires_us",
+        "footing",
+        "key",
+        "producers_changed",
+        "record",
+        "saved",
+        "shared",
+        "waiters",
+    )
+
+    def __init__(self, key: str, durable: StreamState | None, footing: Footing) -> None:
+        self.key = key
+        self.durable = durable
+        self.ahead: StreamState | None = None
+        self.record: OpenRecord | None = None
+        self.footing = footing
+        self.saved = durable is not None
+        self.chunks: list[Chunk] = []
+        self.producers_changed: set[str] = set()
+        self.expires_us: int | None = None if durable is None else durable.deadline_us
+        self.waiters: dict[Waiter, None] = {}
+        self.shared: dict[object, tuple[int, bytes]] = {}  # what live readers at the same place have in common
+
+    @property
+    def latest(self) -> StreamState | None:
+        """The state to decide on."""
+        return self.ahead if self.ahead is not None else self.durable
+
+    def begin(self, state: StreamState) -> None:
+        """A new stream became durable under this name."""
+        self.durable = state
+        self.footing = Footing(saved_to=0 if state.origin is None else state.origin.position)
+        self.saved = False
+        self.chunks = []
+        self.producers_changed = set()
+        self.expires_us = state.deadline_us
+
+    def live(self) -> StreamState | None:
+        durable = self.durable
+        return durable if durable is not None and durable.life is Life.LIVE else None
+
+    def unsaved(self) -> list[Chunk]:
+        saved_to = self.footing.saved_to
+        return [chunk for chunk in self.chunks if chunk[0] >= saved_to]
+
+    def chunk_at(self, position: int) -> Chunk | None:
+        """The chunk in memory that holds the byte at this position."""
+        chunks = self.chunks
+        if not chunks or position < chunks[0][0]:
+            return None
+        last = chunks[-1]
+        if position >= last[0]:
+            return last if position < last[0] + len(last[1]) else None
+        return chunks[bisect_right(chunks, position, key=_start) - 1]
+
+    def add_chunk(self, position: int, data: bytes, ends: Ends) -> None:
+        self.chunks.append((position, data, ends))
+
+
+def _start(chunk: Chunk) -> int:
+    return chunk[0]

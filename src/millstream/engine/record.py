@@ -1,0 +1,51 @@
+"""A record that is being filled, and what waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from millstream.contracts import SealedRecord
+from millstream.protocol.errors import MillstreamError
+from millstream.protocol.facts import Fact
+from millstream.protocol.records import StreamName, encode
+
+from .entry import Entry
+
+Done = Callable[[Any], None]  # called once, with the answer or with a MillstreamError
+
+
+class OpenRecord:
+    """Facts of one shard in order, the entries that they are about, and the callbacks."""
+
+    __slots__ = ("at_us", "callbacks", "entries", "items", "length", "sealed")
+
+    def __init__(self, at_us: int) -> None:
+        self.at_us = at_us
+        self.items: list[tuple[StreamName, Fact]] = []
+        self.entries: list[Entry | None] = []
+        self.callbacks: list[tuple[Done, Any]] = []
+        self.length = 0
+        self.sealed: SealedRecord | None = None
+
+    def seal(self, shard: int, epoch: int, sequence: int, batch_id: int, previous_hash: int) -> SealedRecord:
+        body = encode(self.at_us, self.items)
+        self.sealed = SealedRecord(
+            shard, epoch, sequence, batch_id, previous_hash, chain_hash(previous_hash, body), body
+        )
+        return self.sealed
+
+    def answer(self) -> None:
+        for done, answer in self.callbacks:
+            done(answer)
+
+    def fail(self, error: MillstreamError) -> None:
+        for done, _ in self.callbacks:
+            done(error)
+
+
+def chain_hash(previous: int, body: bytes) -> int:
+    """Over the shard's previous hash and this body."""
+    return xxh3_64_intdigest(body, seed=previous)

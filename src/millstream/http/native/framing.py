@@ -1,0 +1,205 @@
+"""From bytes to requests: where a head ends, what it says, and how its body is framed. Sans-I/O.
+
+httptools (llhttp) judges the head; what would let two servers disagree about where a request ends
+is refused on top: both length headers, a transfer coding other than `chunked`, a bad chunk.
+Heads come again byte for byte, so the last ones are kept parsed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import httptools
+
+from millstream.http.request import Head, collect_headers
+from millstream.protocol.errors import Code, MillstreamError, Refused
+
+HEAD_CACHE_ENTRIES_MAX = 8192
+HEAD_CACHE_BYTES_MAX = 1024  # a longer head is parsed each time
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,256})?\r\n")
+_CHUNK_LINE_MAX = 300
+_TRAILER_BYTES_MAX = 8192
+
+
+class FramedHead(Head):
+    """A head with what the connection has to know."""
+
+    __slots__ = ("chunked", "expects_continue", "http_10", "is_head", "keep_alive", "length")
+
+    chunked: bool
+    expects_continue: bool
+    http_10: bool
+    is_head: bool
+    keep_alive: bool
+    length: int
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.url = b""
+        self.pairs: list[tuple[bytes, bytes]] = []
+        self.complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.pairs.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self.complete = True
+
+
+class Heads:
+    """Parses heads and keeps the ones that come again."""
+
+    def __init__(self, scheme: str, uri_bytes_max: int) -> None:
+        self._scheme, self._uri_bytes_max = scheme, uri_bytes_max
+        self._cache: dict[bytes, FramedHead] = {}
+
+    def get(self, raw: bytes) -> FramedHead:
+        head = self._cache.get(raw)
+        if head is None:
+            head = self._parse(raw)
+            if len(raw) <= HEAD_CACHE_BYTES_MAX:
+                if len(self._cache) >= HEAD_CACHE_ENTRIES_MAX:
+                    self._cache.clear()
+                self._cache[raw] = head
+        return head
+
+    def _parse(self, raw: bytes) -> FramedHead:
+        collector = _Collector()
+        parser = httptools.HttpRequestParser(collector)
+        try:
+            parser.feed_data(raw)
+        except httptools.HttpParserUpgrade:
+            pass  # an offer to upgrade may be ignored
+        except httptools.HttpParserError as error:
+            raise Refused(Code.INVALID_REQUEST, f"This is no HTTP request: {error}.") from None
+        version = parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise MillstreamError(Code.HTTP_VERSION)
+        if not collector.complete:
+            raise Refused(Code.INVALID_REQUEST, "This is no HTTP request.")
+        if len(collector.url) > self._uri_bytes_max:
+            raise Refused(Code.URI_TOO_LONG, f"The request target has more than {self._uri_bytes_max} bytes.")
+        headers = collect_headers(collector.pairs)
+        path, _, query = collector.url.partition(b"?")
+        if not path.startswith(b"/") and path != b"*":
+            path = _path_of_absolute(path)
+        head = FramedHead(parser.get_method().decode("latin-1"), path, query, headers, self._scheme)
+        head.http_10 = version == "1.0"
+        if not head.http_10 and not headers.get("host"):
+            raise Refused(Code.INVALID_REQUEST, "The Host header is missing.")
+        head.keep_alive = parser.should_keep_alive() and "close" not in headers.get("connection", "").lower()
+        head.is_head = head.method == "HEAD"
+        _frame(head, collector.pairs)
+        return head
+
+
+def _path_of_absolute(target: bytes) -> bytes:
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        raise Refused(Code.INVALID_REQUEST, "The request target is no path.")
+    return b"/" + rest.partition(b"/")[2]
+
+
+def _frame(head: FramedHead, pairs: list[tuple[bytes, bytes]]) -> None:
+    lengths = [value for name, value in pairs if name.lower() == b"content-length"]
+    codings = [value for name, value in pairs if name.lower() == b"transfer-encoding"]
+    head.length, head.chunked = 0, bool(codings)
+    if codings:
+        if lengths:
+            raise Refused(Code.INVALID_REQUEST, "Content-Length and Transfer-Encoding exclude each other.")
+        if len(codings) > 1 or codings[0].strip().lower() != b"chunked" or head.http_10:
+            raise Refused(Code.INVALID_REQUEST, "The only transfer coding is 'chunked', on HTTP/1.1.")
+    elif lengths:
+        if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > 15:
+            raise Refused(Code.INVALID_REQUEST, "Content-Length is one whole number.")
+        head.length = int(lengths[0])
+    expect = head.headers.get("expect", "").lower()
+    if expect not in ("", "100-continue"):
+        raise Refused(Code.EXPECTATION_FAILED)
+    head.expects_continue = bool(expect) and not head.http_10
+
+
+class ChunkedBody:
+    """Takes the bytes of a chunked body; `feed` says how many it used, `done` when it is whole."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._left = -1  # bytes left in the chunk; -1: a size line comes next; -2: trailers
+        self._trailer_bytes = 0
+        self.done = False
+
+    def body(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def feed(self, data: bytes) -> int:
+        at = 0
+        while not self.done:
+            if self._left == -1:
+                used = self._size_line(data, at)
+            elif self._left == -2:
+                used = self._trailer(data, at)
+            else:
+                used = self._chunk(data, at)
+            if not used:
+                break
+            at += used
+        return at
+
+    def _size_line(self, data: bytes, at: int) -> int:
+        end = data.find(b"\n", at, at + _CHUNK_LINE_MAX)
+        if end < 0:
+            if len(data) - at >= _CHUNK_LINE_MAX:
+                raise _bad_chunk()
+            return 0
+        match = _CHUNK_SIZE.fullmatch(data, at, end + 1)
+        if match is None:
+            raise _bad_chunk()
+        size = int(match[1], 16)
+        self._length += size
+        if self._length > self._bytes_max:
+            raise body_too_large(self._bytes_max)
+        self._left = size if size else -2
+        return end + 1 - at
+
+    def _chunk(self, data: bytes, at: int) -> int:
+        if self._left:
+            piece = data[at : at + self._left]
+            self._left -= len(piece)
+            if piece:
+                self._pieces.append(piece)
+            return len(piece)
+        if len(data) - at < 2:
+            return 0
+        if data[at : at + 2] != b"\r\n":
+            raise _bad_chunk()
+        self._left = -1
+        return 2
+
+    def _trailer(self, data: bytes, at: int) -> int:
+        end = data.find(b"\r\n", at)
+        if end < 0:
+            if len(data) - at > _TRAILER_BYTES_MAX:
+                raise _bad_chunk()
+            return 0
+        used = end + 2 - at
+        self._trailer_bytes += used
+        if self._trailer_bytes > _TRAILER_BYTES_MAX:
+            raise _bad_chunk()
+        self.done = used == 2
+        return used
+
+
+def _bad_chunk() -> Refused:
+    return Refused(Code.INVALID_REQUEST, "The chunked body is malformed.")
+
+
+def body_too_large(bytes_max: int) -> Refused:
+    return Refused(
+        Code.BODY_TOO_LARGE, f"A body has at most {bytes_max} bytes.", hint="Send it in several appends."
+    )

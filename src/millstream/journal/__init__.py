@@ -1,0 +1,7 @@
+"""Where facts become durable and ordered. `segments` keeps them in local files, `memory` nowhere."""
+
+from .memory import MemoryJournal
+from .recovery import JournalDamaged
+from .segments import SegmentJournal
+
+__all__ = ["JournalDamaged", "MemoryJournal", "SegmentJournal"]

@@ -1,0 +1,251 @@
+"""The local journal: preallocated files, one frame, one write and one `fdatasync` per commit.
+
+A thread of its own writes and syncs; the event loop only builds the frame and hears of the
+result. What must always be true:
+
+- a completion without an error is called after the `fdatasync` that covers the frame has returned;
+- a segment on which a write or a sync failed is never written again; `reopen` starts a new one,
+  whose synced header says which frame was the last good one;
+- files are filled with zeros and synced before they are used, so that a commit changes no
+  metadata (measured: 95 µs a sync instead of 152).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+
+from millstream.contracts import CommitUnknown, Completion, SealedRecord, ShardTail
+
+from .frames import FRAME_OVERHEAD, RECORD_OVERHEAD, SegmentHeader, encode_frame, encode_header
+from .recovery import Segment, records_in, recover, segment_path
+
+SEGMENT_BYTES = 16 << 20  # small enough that trimming follows the checkpoints closely
+_SPARE = "spare"
+_ZEROS = bytes(1 << 20)
+
+Task = Callable[[], None]
+
+
+class SegmentJournal:
+    """Opened by the constructor (blocking: it reads what is there); used on one event loop."""
+
+    def __init__(
+        self,
+        directory: Path,
+        shards: int,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        write: Callable[[int, bytes, int], int] = os.pwrite,
+        sync: Callable[[int], None] = os.fdatasync,
+    ) -> None:
+        self._directory = directory
+        self._shards = shards
+        self._segment_bytes = segment_bytes
+        self._write, self._sync = write, sync
+        directory.mkdir(parents=True, exist_ok=True)
+        self._segments, self._tails = recover(directory, shards)
+        for segment in self._segments:
+            _sync_path(segment.path)
+        self._broken = False
+        self._fd = -1
+        self._capacity = 0
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._spare_wanted = threading.Event()
+        self._stopping = False
+        self._discard_unused()
+        self._start_segment(0)
+        self._writer = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._writer.start()
+        self._preparer = threading.Thread(target=self._prepare_spares, name="journal-spare", daemon=True)
+        self._preparer.start()
+        self._spare_wanted.set()
+
+    # --- the contract -------------------------------------------------------------------------
+
+    def commit(self, records: Sequence[SealedRecord], done: Completion) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks.put(lambda: self._commit_in_thread(records, loop, done))
+
+    def tail(self, shard: int) -> ShardTail:
+        return self._tails[shard]
+
+    def read(self, from_sequences: Mapping[int, int]) -> Iterator[SealedRecord]:
+        for segment in list(self._segments):
+            if any(segment.last.get(shard, -1) >= start for shard, start in from_sequences.items()):
+                for record in records_in(segment):
+                    start = from_sequences.get(record.shard)
+                    if start is not None and record.sequence >= start:
+                        yield record
+
+    def trim(self, before: Sequence[int]) -> None:
+        """Unlinks whole segments from the oldest on; the one in use always stays."""
+        while len(self._segments) > 1:
+            oldest = self._segments[0]
+            if any(last >= before[shard] for shard, last in oldest.last.items()):
+                return
+            self._segments.pop(0)
+            oldest.path.unlink(missing_ok=True)
+
+    async def reopen(self) -> None:
+        loop = asyncio.get_running_loop()
+        finished: asyncio.Future[None] = loop.create_future()
+
+        def task() -> None:
+            try:
+                self._start_segment(0)
+                self._broken = False
+            except OSError as error:
+                loop.call_soon_threadsafe(finished.set_exception, error)
+            else:
+                loop.call_soon_threadsafe(finished.set_result, None)
+
+        self._tasks.put(task)
+        await finished
+
+    def bytes_held(self) -> int:
+        return sum(segment.end for segment in self._segments)
+
+    async def close(self) -> None:
+        self._stopping = True
+        self._tasks.put(None)
+        self._spare_wanted.set()
+        await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._preparer.join)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    # --- the writer's thread ------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()
+
+    def _commit_in_thread(
+        self, records: Sequence[SealedRecord], loop: asyncio.AbstractEventLoop, done: Completion
+    ) -> None:
+        outcome: BaseException | None = None
+        if self._broken:
+            outcome = CommitUnknown("the journal waits to be reopened")
+        else:
+            try:
+                self._append(records)
+            except OSError as error:
+                self._broken = True
+                outcome = CommitUnknown(f"writing to {self._segments[-1].path} failed: {error}")
+        if outcome is not None:
+            for record in records:  # numbers that may have been seen on disk are never used again
+                tail = self._tails[record.shard]
+                self._tails[record.shard] = ShardTail(
+                    tail.sequence, tail.hash, tail.epoch, record.sequence + 1
+                )
+        loop.call_soon_threadsafe(done, outcome)
+
+    def _append(self, records: Sequence[SealedRecord]) -> None:
+        segment = self._segments[-1]
+        length = FRAME_OVERHEAD + sum(RECORD_OVERHEAD + len(record.body) for record in records)
+        if segment.end + length > self._capacity:
+            self._start_segment(length)
+            segment = self._segments[-1]
+        frame = encode_frame(segment.header.id, segment.frames, records)
+        at, view = segment.end, memoryview(frame)
+        while view:
+            written = self._write(self._fd, view, at)  # type: ignore[arg-type]
+            at, view = at + written, view[written:]
+        self._sync(self._fd)
+        segment.end, segment.frames = at, segment.frames + 1
+        for record in records:
+            segment.last[record.shard] = record.sequence
+            self._tails[record.shard] = ShardTail(
+                record.sequence, record.hash, record.epoch, record.sequence + 1
+            )
+
+    # --- files --------------------------------------------------------------------------------
+
+    def _start_segment(self, frame_length: int) -> None:
+        """Makes the next segment and names in its synced header where the one before it ends."""
+        previous = self._segments[-1] if self._segments else None
+        number = previous.header.number + 1 if previous else 1
+        header = SegmentHeader(
+            number,
+            secrets.randbits(64) or 1,
+            previous.header.number if previous else 0,
+            previous.end if previous else 0,
+            tuple(self._tails),
+        )
+        head = encode_header(header)
+        size = max(self._segment_bytes, len(head) + frame_length)
+        path = segment_path(self._directory, number)
+        spare = self._directory / _SPARE
+        if size == self._segment_bytes and spare.exists() and spare.stat().st_size == size:
+            spare.rename(path)
+        else:
+            _make_zeroed(path, size)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, head, 0)
+            self._sync(fd)
+            _sync_path(self._directory)
+        except OSError:
+            os.close(fd)
+            path.unlink(missing_ok=True)
+            raise
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._capacity = fd, size
+        self._segments.append(Segment(path, header, len(head), 0, {}))
+        self._spare_wanted.set()
+
+    def _discard_unused(self) -> None:
+        """A trailing file without a header, or one that no frame was written to, is in the way."""
+        known = {segment.path for segment in self._segments}
+        for path in self._directory.glob("*.seg"):
+            if path not in known:
+                path.unlink()
+        while len(self._segments) > 1 and not self._segments[-1].frames:
+            unused = self._segments.pop()
+            unused.path.unlink()
+
+    def _prepare_spares(self) -> None:
+        """Keeps one zero-filled file ready, so that a commit seldom waits for one."""
+        spare = self._directory / _SPARE
+        while True:
+            self._spare_wanted.wait()
+            self._spare_wanted.clear()
+            if self._stopping:
+                return
+            if spare.exists() and spare.stat().st_size == self._segment_bytes:
+                continue
+            making = spare.with_suffix(".making")
+            try:
+                _make_zeroed(making, self._segment_bytes)
+                making.rename(spare)
+            except OSError:
+                making.unlink(missing_ok=True)  # the disk is full: the writer will say so
+
+
+def _make_zeroed(path: Path, size: int) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        left = size
+        while left:
+            left -= os.write(fd, _ZEROS[: min(left, len(_ZEROS))])
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_path(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+

@@ -1,0 +1,59 @@
+"""Chunks: stored bytes at a position, with the ends of the messages in them.
+
+Ends are relative to the chunk's first byte; None says that the chunk is exactly one message. A
+message may reach over several chunks: then only the last of them has its end.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from .facts import Ends
+
+Chunk = tuple[int, bytes, Ends]
+
+
+def join(chunks: Sequence[Chunk]) -> Chunk:
+    """Neighbours as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    start = chunks[0][0]
+    ends: list[int] = []
+    for at, data, inner in chunks:
+        base = at - start
+        if inner is None:
+            ends.append(base + len(data))
+        else:
+            ends.extend([base + end for end in inner])
+    return start, b"".join([data for _, data, _ in chunks]), array("I", ends)
+
+
+def cut(chunk: Chunk, size_max: int) -> Iterator[Chunk]:
+    """A chunk in pieces of at most this size."""
+    start, data, ends = chunk
+    if len(data) <= size_max:
+        yield chunk
+        return
+    all_ends = (len(data),) if ends is None else ends
+    for at in range(0, len(data), size_max):
+        piece = data[at : at + size_max]
+        inside = all_ends[bisect_right(all_ends, at) : bisect_right(all_ends, at + len(piece))]
+        yield start + at, piece, array("I", [end - at for end in inside])
+
+
+def regroup(chunks: Sequence[Chunk], size_max: int) -> Iterator[Chunk]:
+    """The same bytes in as few chunks as the size allows."""
+    group: list[Chunk] = []
+    length = 0
+    for chunk in chunks:
+        for piece in cut(chunk, size_max):
+            size = len(piece[1])
+            if group and length + size > size_max:
+                yield join(group)
+                group, length = [], 0
+            group.append(piece)
+            length += size
+    if group:
+        yield join(group)

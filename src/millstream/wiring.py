@@ -1,0 +1,135 @@
+"""Where implementations meet: settings in, a running server out. Nothing else names them."""
+
+from __future__ import annotations
+
+import logging
+import random
+import ssl
+import time
+from pathlib import Path
+
+from millstream.contracts import StoreDamaged
+from millstream.engine import CheckpointLimits, Engine, EngineLimits, RecoveryFailed
+from millstream.http import App, LiveLimits
+from millstream.http.native import NativeServer, ServerLimits
+from millstream.journal import JournalDamaged, SegmentJournal
+from millstream.settings import Settings, SettingsError
+from millstream.store import DataDirectory, DirectoryRefused, KeyspaceStore, RocksMap
+
+log = logging.getLogger("millstream")
+
+
+class StartRefused(Exception):
+    """The server does not start; the message is for the operator."""
+
+
+class WallClock:
+    def now_us(self) -> int:
+        return time.time_ns() // 1000
+
+
+class SystemRandom:
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+class Node:
+    """Everything of one process, opened; `start` and `stop` belong on the event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        began = time.perf_counter()
+        path = Path(settings.text("server.data_dir"))
+        try:
+            self._directory = DataDirectory(path, settings.number("server.shards"))
+        except DirectoryRefused as error:
+            raise StartRefused(str(error)) from None
+        shards = self._directory.shards
+        clock, dice = WallClock(), SystemRandom()
+        try:
+            journal = SegmentJournal(
+                path / "journal", shards, segment_bytes=settings.number("journal.segment")
+            )
+            store = KeyspaceStore(RocksMap(path / "store"))
+            self.engine = Engine(journal, store, clock, dice, shards, engine_limits(settings), path)
+        except (JournalDamaged, StoreDamaged, RecoveryFailed) as error:
+            self._directory.release()
+            raise StartRefused(f"The data directory is damaged. {error}") from None
+        except OSError as error:
+            self._directory.release()
+            raise StartRefused(f"The data directory cannot be opened: {error}") from None
+        self.app = App(
+            self.engine, clock, dice, live_limits(settings), settings.text("server.public_url") or None
+        )
+        log.info(
+            "opened %s: %d shards, %d records replayed in %.0f ms",
+            path,
+            shards,
+            self.engine.replayed,
+            (time.perf_counter() - began) * 1000,
+        )
+
+    async def start(self) -> None:
+        await self.engine.start()
+
+    async def stop(self) -> None:
+        self.app.live.stop()
+        await self.engine.stop()
+        self._directory.release()
+
+
+def native_server(node: Node, settings: Settings) -> NativeServer:
+    return NativeServer(node.app, server_limits(settings), tls_context(settings))
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    certificate, key = settings.text("server.tls_cert"), settings.text("server.tls_key")
+    if not certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"server.tls_cert or server.tls_key does not load: {error}.") from None
+    return context
+
+
+def engine_limits(settings: Settings) -> EngineLimits:
+    return EngineLimits(
+        in_flight_bytes=settings.number("limits.in_flight"),
+        admission_wait_seconds=settings.seconds("limits.admission_wait"),
+        messages_max=settings.number("limits.messages"),
+        disk_free_min_bytes=settings.number("limits.disk_free_min"),
+        checkpoint=CheckpointLimits(
+            shard_bytes=settings.number("store.checkpoint"),
+            shard_streams=settings.number("store.checkpoint_streams"),
+            journal_bytes=settings.number("journal.flush_after"),
+            memory_bytes=settings.number("store.memory"),
+            entries_max=settings.number("store.streams_in_memory"),
+        ),
+    )
+
+
+def live_limits(settings: Settings) -> LiveLimits:
+    return LiveLimits(
+        long_poll_seconds=settings.seconds("limits.long_poll"),
+        sse_seconds=settings.seconds("limits.sse"),
+        heartbeat_seconds=settings.seconds("limits.sse_heartbeat"),
+    )
+
+
+def server_limits(settings: Settings) -> ServerLimits:
+    return ServerLimits(
+        head_bytes=settings.number("limits.head"),
+        uri_bytes=settings.number("limits.uri"),
+        body_bytes=settings.number("limits.body"),
+        pipelined_bytes=settings.number("limits.pipelined"),
+        write_buffer_bytes=settings.number("limits.write_buffer"),
+        head_seconds=settings.seconds("limits.head_timeout"),
+        body_seconds=settings.seconds("limits.body_timeout"),
+        write_seconds=settings.seconds("limits.write_timeout"),
+        idle_seconds=settings.seconds("limits.idle_timeout"),
+        connections=settings.number("limits.connections"),
+    )
