@@ -8,11 +8,14 @@ import ssl
 import time
 from pathlib import Path
 
+from msgspec import Struct
+
 from millstream.contracts import StoreDamaged
 from millstream.engine import CheckpointLimits, Engine, EngineLimits, RecoveryFailed
 from millstream.http import App, LiveLimits
+from millstream.http.asgi import AsgiDoor, AsgiLimits
 from millstream.http.native import NativeServer, ServerLimits
-from millstream.journal import JournalDamaged, SegmentJournal
+from millstream.journal import JournalDamaged, ReadOnlyJournal, SegmentJournal
 from millstream.settings import Settings, SettingsError
 from millstream.store import DataDirectory, DirectoryRefused, KeyspaceStore, RocksMap
 
@@ -84,6 +87,13 @@ def native_server(node: Node, settings: Settings) -> NativeServer:
     return NativeServer(node.app, server_limits(settings), tls_context(settings))
 
 
+def asgi_door(node: Node, settings: Settings) -> AsgiDoor:
+    limits = AsgiLimits(
+        uri_bytes=settings.number("limits.uri"), body_bytes=settings.number("limits.body")
+    )
+    return AsgiDoor(node.app, limits)
+
+
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
     certificate, key = settings.text("server.tls_cert"), settings.text("server.tls_key")
     if not certificate:
@@ -133,3 +143,51 @@ def server_limits(settings: Settings) -> ServerLimits:
         idle_seconds=settings.seconds("limits.idle_timeout"),
         connections=settings.number("limits.connections"),
     )
+
+
+class Report(Struct):
+    """What an examination found."""
+
+    shards: int = 0
+    streams: int = 0
+    stored_bytes: int = 0
+    records: int = 0
+    blocks: int = 0
+    problems: list[str] = []
+
+
+def examine(path: Path, *, deep: bool) -> Report:
+    """Open a data directory as a start would, but change nothing in the journal."""
+    try:
+        directory = DataDirectory(path, 0, create=False)
+    except DirectoryRefused as error:
+        raise StartRefused(str(error)) from None
+    report = Report(shards=directory.shards)
+    try:
+        journal = ReadOnlyJournal(path / "journal", directory.shards)
+        store = KeyspaceStore(RocksMap(path / "store"))
+        engine = Engine(journal, store, WallClock(), SystemRandom(), directory.shards)
+        report.records = engine.replayed
+        for shard in range(directory.shards):
+            for state, footing in store.streams(shard):
+                report.streams += 1
+                start = 0 if state.origin is None else state.origin.position
+                report.stored_bytes += max(0, footing.saved_to - start)
+                if deep:
+                    _read_blocks(store, shard, state.key, state.incarnation, start, footing.saved_to, report)
+        store.close()
+    except (JournalDamaged, StoreDamaged, RecoveryFailed, OSError) as error:
+        report.problems.append(str(error))
+    finally:
+        directory.release()
+    return report
+
+
+def _read_blocks(
+    store: KeyspaceStore, shard: int, key: str, incarnation: int, start: int, end: int, report: Report
+) -> None:
+    try:
+        for _ in store.blocks(shard, incarnation, start, end):
+            report.blocks += 1
+    except StoreDamaged as error:
+        report.problems.append(f"{key}: {error}")

@@ -12,7 +12,7 @@ import time
 import uvloop
 
 from millstream.settings import Settings, SettingsError
-from millstream.wiring import Node, StartRefused, native_server, tls_context
+from millstream.wiring import NativeServer, Node, StartRefused, native_server, tls_context
 
 from .logs import set_up
 
@@ -66,11 +66,8 @@ async def _serve(settings: Settings) -> int:
     return 0
 
 
-def _reload(server: object, settings: Settings) -> None:
+def _reload(server: NativeServer, settings: Settings) -> None:
     """SIGHUP: the certificate files again, for connections to come."""
-    from millstream.http.native import NativeServer
-
-    assert isinstance(server, NativeServer)
     try:
         context = tls_context(settings)
     except SettingsError as error:

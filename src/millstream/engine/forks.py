@@ -13,6 +13,7 @@ from millstream.protocol.creates import ForkRequest
 from millstream.protocol.errors import Code, Refused
 from millstream.protocol.facts import ForkOrigin, HoldReleased, HoldRefused
 from millstream.protocol.media import essence
+from millstream.protocol.offsets import Token
 from millstream.protocol.placement import shard_of
 from millstream.protocol.positions import not_at_boundary, resolve
 from millstream.protocol.state import Life, StreamState
@@ -38,7 +39,7 @@ def origin_for(source: StreamState, fork: ForkRequest, content_type: str | None,
         raise Refused(
             Code.CONTENT_TYPE_MISMATCH, f"The source's content type is {source.content_type}; a fork has the same."
         )
-    position = source.tail if fork.offset is None else resolve(source, fork.offset)
+    position = source.tail if fork.offset is None else _position(source, fork.offset)
     if source.is_json and not reads.is_boundary(source, position):
         raise not_at_boundary(position)
     position = _advance(source, position, fork.sub_offset, reads)
@@ -53,6 +54,13 @@ def origin_for(source: StreamState, fork: ForkRequest, content_type: str | None,
     return ForkOrigin(
         source.key, source.incarnation, tuple(lineage), fork.offset_text, fork.sub_offset, ""
     )
+
+
+def _position(source: StreamState, offset: Token) -> int:
+    try:
+        return resolve(source, offset)
+    except Refused as refusal:
+        raise Refused(Code.INVALID_FORK, f"Stream-Fork-Offset: {refusal.message}") from None
 
 
 def _advance(source: StreamState, position: int, sub_offset: int, reads: Reads) -> int:

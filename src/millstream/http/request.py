@@ -36,13 +36,14 @@ _SINGLE = frozenset(
 
 
 class Head:
-    __slots__ = ("headers", "method", "path", "plan", "query", "raw_query", "scheme")
+    __slots__ = ("full_path", "headers", "method", "path", "plan", "query", "raw_query", "scheme")
 
     def __init__(
         self, method: str, path: bytes, raw_query: bytes, headers: dict[str, str], scheme: str = "http"
     ) -> None:
         self.method = method
         self.path = path
+        self.full_path = path  # with what the application is mounted under
         self.raw_query = raw_query
         self.headers = headers
         self.scheme = scheme

@@ -7,7 +7,7 @@ frame stands behind it, which no crash can produce: then the start is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -127,3 +127,13 @@ def records_in(segment: Segment) -> Iterator[SealedRecord]:
         end, count = frame
         yield from records_of(data, at, count)
         at, number = end, number + 1
+
+
+def read_segments(segments: list[Segment], from_sequences: Mapping[int, int]) -> Iterator[SealedRecord]:
+    """The records of these shards from these sequences on."""
+    for segment in segments:
+        if any(segment.last.get(shard, -1) >= start for shard, start in from_sequences.items()):
+            for record in records_in(segment):
+                start = from_sequences.get(record.shard)
+                if start is not None and record.sequence >= start:
+                    yield record

@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from millstream.contracts import CommitUnknown, Completion, SealedRecord, ShardTail
 
 from .frames import FRAME_OVERHEAD, RECORD_OVERHEAD, SegmentHeader, encode_frame, encode_header
-from .recovery import Segment, records_in, recover, segment_path
+from .recovery import Segment, read_segments, recover, segment_path
 
 SEGMENT_BYTES = 16 << 20  # small enough that trimming follows the checkpoints closely
 _SPARE = "spare"
@@ -76,12 +76,7 @@ class SegmentJournal:
         return self._tails[shard]
 
     def read(self, from_sequences: Mapping[int, int]) -> Iterator[SealedRecord]:
-        for segment in list(self._segments):
-            if any(segment.last.get(shard, -1) >= start for shard, start in from_sequences.items()):
-                for record in records_in(segment):
-                    start = from_sequences.get(record.shard)
-                    if start is not None and record.sequence >= start:
-                        yield record
+        return read_segments(list(self._segments), from_sequences)
 
     def trim(self, before: Sequence[int]) -> None:
         """Unlinks whole segments from the oldest on; the one in use always stays."""

@@ -41,7 +41,7 @@ def control_event(offset: str, cursor: int | None, up_to_date: bool, closed: boo
         fields.append('"upToDate":true')
     if closed:
         fields.append('"streamClosed":true')
-    return f"event: control\nid: {offset}\ndata:{{{','.join(fields)}}}\n\n".encode()
+    return f"event: control\ndata:{{{','.join(fields)}}}\nid: {offset}\n\n".encode()
 
 
 def whole_characters(text: bytes) -> int:

@@ -52,6 +52,11 @@ class NativeServer:
     def _connection(self) -> Connection:
         return Connection(self)
 
+    def reload_tls(self, certificate: str, key: str) -> None:
+        """For connections to come; the files have been tried before."""
+        assert self._tls is not None
+        self._tls.load_cert_chain(certificate, key)
+
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         self.now = now = loop.time()
