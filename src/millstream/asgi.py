@@ -27,9 +27,7 @@ class MillstreamApp:
     def __init__(self, config: Path | str | None = None, **keys: str) -> None:
         """Keys are written with an underscore for the dot: `server_data_dir="…"`."""
         self._config = None if config is None else Path(config)
-        self._keys: dict[str, str | None] = {
-            name.replace("_", ".", 1): value for name, value in keys.items()
-        }
+        self._keys: dict[str, str | None] = {name.replace("_", ".", 1): value for name, value in keys.items()}
         self._node: Node | None = None
         self._door: AsgiDoor | None = None
         self._opening = asyncio.Lock()

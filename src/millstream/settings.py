@@ -86,34 +86,58 @@ KEYS: dict[str, Key] = {
     "server.tls_cert": Key("", text, "PEM file with the certificate chain; read again on SIGHUP."),
     "server.tls_key": Key("", text, "PEM file with the private key; read again on SIGHUP."),
     "server.log_format": Key("human", log_format, "Log lines for people, or JSON for machines."),
-    "server.shards": Key(16, count, "Shards of a new data directory; it keeps the number that it was made with."),
+    "server.shards": Key(
+        16, count, "Shards of a new data directory; it keeps the number that it was made with."
+    ),
     "limits.head": Key("32KiB", size, "A request's head; far above what clients and proxies send (431)."),
     "limits.uri": Key("8KiB", size, "A request target: a name of 256 bytes, escaped, and its query (414)."),
     "limits.body": Key("64MiB", size, "A body is held in memory; clients coalesce 20 MB and more (413)."),
     "limits.pipelined": Key("256KiB", size, "What a connection may send ahead while it waits for an answer."),
-    "limits.write_buffer": Key("512KiB", size, "What waits for a slow client before nothing more is written to it."),
-    "limits.connections": Key(20000, count, "Open connections; each costs file descriptors and a few KiB (503)."),
-    "limits.messages": Key(250000, count, "Messages in one JSON append; each one costs an index entry (413)."),
-    "limits.head_timeout": Key("10s", duration, "A head that has begun to arrive must be whole by then (408)."),
+    "limits.write_buffer": Key(
+        "512KiB", size, "What waits for a slow client before nothing more is written to it."
+    ),
+    "limits.connections": Key(
+        20000, count, "Open connections; each costs file descriptors and a few KiB (503)."
+    ),
+    "limits.messages": Key(
+        250000, count, "Messages in one JSON append; each one costs an index entry (413)."
+    ),
+    "limits.head_timeout": Key(
+        "10s", duration, "A head that has begun to arrive must be whole by then (408)."
+    ),
     "limits.body_timeout": Key("30s", duration, "The longest pause inside a body (408)."),
     "limits.write_timeout": Key("60s", duration, "A client that takes nothing for so long is cut off."),
     "limits.idle_timeout": Key("2m", duration, "An idle connection; clients keep theirs well over 5 s."),
     "limits.long_poll": Key("25s", duration, "How long a long-poll waits; below what proxies cut off at."),
-    "limits.sse": Key("60s", duration, "How long an SSE connection lasts, so that caches can collapse new ones."),
+    "limits.sse": Key(
+        "60s", duration, "How long an SSE connection lasts, so that caches can collapse new ones."
+    ),
     "limits.sse_heartbeat": Key("15s", duration, "The comment that keeps proxies from closing a quiet SSE."),
-    "limits.admission_wait": Key("2s", duration, "How long a write waits for room before it is refused (503)."),
-    "limits.in_flight": Key("64MiB", size, "Bytes decided but not durable; bounds memory when the disk is slow."),
-    "limits.disk_free_min": Key("256MiB", size, "Free disk below which appends stop and everything else goes on."),
-    "limits.stop_timeout": Key("8s", duration, "A stop waits so long for answers under way; 10 s in all at most."),
+    "limits.admission_wait": Key(
+        "2s", duration, "How long a write waits for room before it is refused (503)."
+    ),
+    "limits.in_flight": Key(
+        "64MiB", size, "Bytes decided but not durable; bounds memory when the disk is slow."
+    ),
+    "limits.disk_free_min": Key(
+        "256MiB", size, "Free disk below which appends stop and everything else goes on."
+    ),
+    "limits.stop_timeout": Key(
+        "8s", duration, "A stop waits so long for answers under way; 10 s in all at most."
+    ),
     "journal.segment": Key("16MiB", size, "A journal file; trimming unlinks whole ones."),
-    "journal.flush_after": Key("32MiB", size, "Journal on disk that begins a flush; at twice this, appends wait."),
+    "journal.flush_after": Key(
+        "32MiB", size, "Journal on disk that begins a flush; at twice this, appends wait."
+    ),
     "store.checkpoint": Key("1MiB", size, "New bytes of a shard that begin a checkpoint."),
     "store.checkpoint_streams": Key(1000, count, "Changed streams of a shard that begin a checkpoint."),
     "store.memory": Key("256MiB", size, "Saved bytes kept in memory for readers, all streams together."),
     "store.streams_in_memory": Key(200000, count, "Streams at rest whose state stays in memory."),
 }
 
-WITHOUT_EFFECT = frozenset({"version", "server.hot_payload_backend", "server.write_only_leader", "server.advertise"})
+WITHOUT_EFFECT = frozenset(
+    {"version", "server.hot_payload_backend", "server.write_only_leader", "server.advertise"}
+)
 
 
 class Settings:
@@ -146,9 +170,7 @@ class Settings:
             raise SettingsError("limits.head below 1KiB refuses every request.")
 
 
-def load(
-    config: Path | None, environment: Mapping[str, str], flags: Mapping[str, str | None]
-) -> Settings:
+def load(config: Path | None, environment: Mapping[str, str], flags: Mapping[str, str | None]) -> Settings:
     """Flags over environment over file over defaults."""
     raw: dict[str, object] = {}
     warnings: list[str] = []
@@ -179,10 +201,16 @@ def _from_file(path: Path, warnings: list[str]) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: {error}.") from None
     if "cluster" in content:
-        raise SettingsError(f"{path}: [cluster] needs a server that runs as a cluster; this one is a single node.")
+        raise SettingsError(
+            f"{path}: [cluster] needs a server that runs as a cluster; this one is a single node."
+        )
     found: dict[str, object] = {}
     for table, entries in content.items():
-        names = {f"{table}.{key}": value for key, value in entries.items()} if isinstance(entries, dict) else {table: entries}
+        names = (
+            {f"{table}.{key}": value for key, value in entries.items()}
+            if isinstance(entries, dict)
+            else {table: entries}
+        )
         for key, value in names.items():
             if key in KEYS:
                 found[key] = value

@@ -88,9 +88,7 @@ def native_server(node: Node, settings: Settings) -> NativeServer:
 
 
 def asgi_door(node: Node, settings: Settings) -> AsgiDoor:
-    limits = AsgiLimits(
-        uri_bytes=settings.number("limits.uri"), body_bytes=settings.number("limits.body")
-    )
+    limits = AsgiLimits(uri_bytes=settings.number("limits.uri"), body_bytes=settings.number("limits.body"))
     return AsgiDoor(node.app, limits)
 
 
@@ -104,6 +102,20 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(f"server.tls_cert or server.tls_key does not load: {error}.") from None
     return context
+
+
+def reload_tls(server: NativeServer, settings: Settings) -> None:
+    """SIGHUP: the certificate files again, for connections to come."""
+    try:
+        context = tls_context(settings)
+    except SettingsError as error:
+        log.error("the certificate was not reloaded: %s", error)
+        return
+    if context is None:
+        log.info("SIGHUP: there is nothing to reload")
+        return
+    server.reload_tls(settings.text("server.tls_cert"), settings.text("server.tls_key"))
+    log.info("the certificate has been reloaded")
 
 
 def engine_limits(settings: Settings) -> EngineLimits:

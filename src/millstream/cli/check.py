@@ -17,7 +17,8 @@ def run(data_dir: Path, *, deep: bool) -> int:
     for problem in report.problems:
         print(f"damaged: {problem}")
     print(
-        f"{data_dir}: {report.shards} shards, {report.streams} streams, {report.stored_bytes} bytes in the store, "
+        f"{data_dir}: {report.shards} shards, {report.streams} streams, "
+        f"{report.stored_bytes} bytes in the store, "
         f"{report.records} records in the journal"
         + (f", {report.blocks} blocks read" if deep else "")
         + (f", {len(report.problems)} problems" if report.problems else ", no problem found")

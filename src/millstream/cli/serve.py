@@ -12,7 +12,7 @@ import time
 import uvloop
 
 from millstream.settings import Settings, SettingsError
-from millstream.wiring import NativeServer, Node, StartRefused, native_server, tls_context
+from millstream.wiring import Node, StartRefused, native_server, reload_tls
 
 from .logs import set_up
 
@@ -55,7 +55,7 @@ async def _serve(settings: Settings) -> int:
         raise StartRefused(f"Cannot listen on {host}:{wanted_port}: {error.strerror}.") from None
     gc.collect()
     gc.freeze()
-    loop.add_signal_handler(signal.SIGHUP, _reload, server, settings)
+    loop.add_signal_handler(signal.SIGHUP, reload_tls, server, settings)
     scheme = "https" if settings.text("server.tls_cert") else "http"
     log.info("ready on %s://%s:%d after %.0f ms", scheme, host, port, (time.perf_counter() - began) * 1000)
     await stop.wait()
@@ -64,17 +64,3 @@ async def _serve(settings: Settings) -> int:
     await node.stop()
     log.info("stopped")
     return 0
-
-
-def _reload(server: NativeServer, settings: Settings) -> None:
-    """SIGHUP: the certificate files again, for connections to come."""
-    try:
-        context = tls_context(settings)
-    except SettingsError as error:
-        log.error("the certificate was not reloaded: %s", error)
-        return
-    if context is None:
-        log.info("SIGHUP: there is nothing to reload")
-        return
-    server.reload_tls(settings.text("server.tls_cert"), settings.text("server.tls_key"))
-    log.info("the certificate has been reloaded")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from millstream.contracts import Applied, Checkpoint, Chunk, Journal, Removal, Store, StreamChange
-from millstream.protocol.chunks import regroup
+from millstream.contracts import Applied, Checkpoint, Journal, Removal, Store, StreamChange
+from millstream.protocol.chunks import Chunk, regroup
 
 from .entry import Entry
 from .reads import PIECE_BYTES

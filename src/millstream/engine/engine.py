@@ -120,7 +120,9 @@ class Engine:
             disk = os.statvfs(self._disk)
             full = disk.f_bavail * disk.f_frsize < self._limits.disk_free_min_bytes
             if full != self._disk_full:
-                log.warning("the disk is %s", "nearly full: appends are stopped" if full else "no longer full")
+                log.warning(
+                    "the disk is %s", "nearly full: appends are stopped" if full else "no longer full"
+                )
                 self._disk_full = full
                 self._reconsider()
 
@@ -174,7 +176,7 @@ class Engine:
     def append(self, key: str, request: AppendRequest, body: bytes, done: Done) -> None:
         if not self._room_for(len(body)):
             self._park(partial(self.append, key, request, body, done), done)
-            return
+            return None
         shard = self.shards[shard_of(key, self._shard_count)]
         entry = shard.entries.get(key) or shard.find(key)
         if entry is None:
@@ -246,9 +248,7 @@ class Engine:
         upload = PartUpload(shard, self._commits.wake, group, data, ends, ready, failed)
         upload.advance()
 
-    def _answer(
-        self, entry: Entry, answer: object, done: Done, waits: OpenRecord | None = None
-    ) -> None:
+    def _answer(self, entry: Entry, answer: object, done: Done, waits: OpenRecord | None = None) -> None:
         """An answer that may rest on facts in flight is given when they are durable."""
         record = waits or entry.record
         if record is not None:
@@ -290,7 +290,7 @@ class Engine:
     def create(self, key: str, request: CreateRequest, body: bytes, done: Done) -> None:
         if not self._room_for(len(body)):
             self._park(partial(self.create, key, request, body, done), done)
-            return
+            return None
         shard = self.shards[shard_of(key, self._shard_count)]
         entry = shard.find(key)
         if entry is not None and entry.expires_us is not None:
@@ -367,7 +367,9 @@ class Engine:
         record = shard.add_created(entry, incarnation, fact)
         assert entry.ahead is not None
         entry.expires_us = entry.expires_us if entry.durable is not None else fact.deadline_us
-        record.callbacks.append((partial(self._created, shard, entry, done), creates.answer_of(entry.ahead, 201)))
+        record.callbacks.append(
+            (partial(self._created, shard, entry, done), creates.answer_of(entry.ahead, 201))
+        )
         self._commits.wake(shard)
 
     def _created(self, shard: Shard, entry: Entry, done: Done, answer: object) -> None:
@@ -426,9 +428,7 @@ class Engine:
         record.callbacks.append((held, None))
         self._commits.wake(source_shard)
 
-    def _fork_again(
-        self, key: str, request: CreateRequest, body: bytes, done: Done, outcome: object
-    ) -> None:
+    def _fork_again(self, key: str, request: CreateRequest, body: bytes, done: Done, outcome: object) -> None:
         if isinstance(outcome, MillstreamError):
             return done(outcome)
         try:
@@ -441,7 +441,7 @@ class Engine:
     def delete(self, key: str, done: Done) -> None:
         if self._stopping or self._commits.broken:
             self._park(partial(self.delete, key, done), done)
-            return
+            return None
         shard = self.shards[shard_of(key, self._shard_count)]
         entry = shard.find(key)
         if entry is None:

@@ -55,7 +55,9 @@ class Entry:
         self.producers_changed: set[str] = set()
         self.expires_us: int | None = None if durable is None else durable.deadline_us
         self.waiters: dict[Waiter, None] = {}
-        self.shared: dict[object, tuple[int, bytes]] = {}  # what live readers at the same place have in common
+        self.shared: dict[
+            object, tuple[int, bytes]
+        ] = {}  # what live readers at the same place have in common
 
     @property
     def latest(self) -> StreamState | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from millstream.protocol.creates import ForkRequest
 from millstream.protocol.errors import Code, Refused
-from millstream.protocol.facts import ForkOrigin, HoldReleased, HoldRefused
+from millstream.protocol.facts import ForkOrigin, HoldRefused, HoldReleased
 from millstream.protocol.media import essence
 from millstream.protocol.offsets import Token
 from millstream.protocol.placement import shard_of
@@ -37,7 +37,8 @@ def origin_for(source: StreamState, fork: ForkRequest, content_type: str | None,
     """Everything about the source is checked here, before anything is journalled. No hold yet."""
     if content_type is not None and essence(content_type) != essence(source.content_type):
         raise Refused(
-            Code.CONTENT_TYPE_MISMATCH, f"The source's content type is {source.content_type}; a fork has the same."
+            Code.CONTENT_TYPE_MISMATCH,
+            f"The source's content type is {source.content_type}; a fork has the same.",
         )
     position = source.tail if fork.offset is None else _position(source, fork.offset)
     if source.is_json and not reads.is_boundary(source, position):
@@ -51,9 +52,7 @@ def origin_for(source: StreamState, fork: ForkRequest, content_type: str | None,
                 break
     if not lineage or lineage[-1][2] < position or source.origin is None:
         lineage.append((source.key, source.incarnation, position))
-    return ForkOrigin(
-        source.key, source.incarnation, tuple(lineage), fork.offset_text, fork.sub_offset, ""
-    )
+    return ForkOrigin(source.key, source.incarnation, tuple(lineage), fork.offset_text, fork.sub_offset, "")
 
 
 def _position(source: StreamState, offset: Token) -> int:
@@ -119,9 +118,9 @@ class Holds:
             return None
         return lambda outcome: None if isinstance(outcome, Exception) else self._release_upward(origin)
 
-    def reconcile(self, held: Sequence[tuple[Shard, Entry]]) -> None:
+    def reconcile(self, held: Sequence[Entry]) -> None:
         """After a restart: holds whose fork never came, or has gone."""
-        for shard, entry in held:
+        for entry in held:
             state = entry.durable
             for hold in () if state is None else sorted(state.holds):
                 key, incarnation = parse_hold(hold)

@@ -50,7 +50,7 @@ def recover(shards: Sequence[Shard], store: Store, journal: Journal) -> int:
     return count
 
 
-def held_streams(shards: Sequence[Shard], store: Store) -> list[tuple[Shard, Entry]]:
+def held_streams(shards: Sequence[Shard], store: Store) -> list[Entry]:
     """Every stream that forks refer to, from the store and from what was replayed."""
     found = []
     for shard in shards:
@@ -59,5 +59,5 @@ def held_streams(shards: Sequence[Shard], store: Store) -> list[tuple[Shard, Ent
         for key in keys:
             entry = shard.find(key)
             if entry is not None and entry.durable is not None and entry.durable.holds:
-                found.append((shard, entry))
+                found.append(entry)
     return found

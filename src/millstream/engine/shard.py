@@ -20,8 +20,8 @@ from millstream.protocol.facts import (
     Ended,
     Ends,
     Fact,
-    HoldReleased,
     HoldRefused,
+    HoldReleased,
     Part,
 )
 from millstream.protocol.records import RECORD_BYTES_MAX, StreamName

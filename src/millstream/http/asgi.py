@@ -174,4 +174,6 @@ class AsgiDoor:
 
 
 def _too_large(limit: int) -> Refused:
-    return Refused(Code.BODY_TOO_LARGE, f"A body has at most {limit} bytes.", hint="Send it in several appends.")
+    return Refused(
+        Code.BODY_TOO_LARGE, f"A body has at most {limit} bytes.", hint="Send it in several appends."
+    )

@@ -31,7 +31,9 @@ def is_closed(head: Head) -> bool:
 def refuse_encoding(head: Head) -> None:
     encoding = head.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", ""):
-        raise Refused(Code.UNSUPPORTED_ENCODING, f"The body is sent as '{encoding[:40]}'.", hint="Send it plain.")
+        raise Refused(
+            Code.UNSUPPORTED_ENCODING, f"The body is sent as '{encoding[:40]}'.", hint="Send it plain."
+        )
 
 
 def append_request(head: Head) -> AppendRequest:
@@ -67,7 +69,9 @@ def _producer(headers: dict[str, str]) -> ProducerTuple | None:
             for name, value in (("Producer-Id", identity), ("Producer-Epoch", epoch), ("Producer-Seq", seq))
             if value is None
         ]
-        raise Refused(Code.INVALID_PRODUCER, f"{' and '.join(missing)} missing.", hint="Send all three or none.")
+        raise Refused(
+            Code.INVALID_PRODUCER, f"{' and '.join(missing)} missing.", hint="Send all three or none."
+        )
     if not identity or len(identity) > PRODUCER_ID_BYTES_MAX:
         raise Refused(Code.INVALID_PRODUCER, f"Producer-Id has 1 to {PRODUCER_ID_BYTES_MAX} bytes.")
     return ProducerTuple(identity, _js_integer("Producer-Epoch", epoch), _js_integer("Producer-Seq", seq))

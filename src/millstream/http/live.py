@@ -235,14 +235,14 @@ class Subscriber:
             if state is None or state.incarnation != self._incarnation or state.life is not Life.LIVE:
                 return self.due()
             if self._told and self._position >= state.tail and not state.closed:
-                return
+                return None
             try:
                 sent = self._send_next(state)
             except (Vanished, StoreDamaged):
                 self._leave()
                 return self._reply.abort()
             if not sent:
-                return
+                return None
 
     def _send_next(self, state: StreamState) -> bool:
         start, tail = self._position, state.tail
@@ -265,7 +265,7 @@ class Subscriber:
             return False  # only half a character came
         closed = state.closed and end == tail
         # Half a character held back is not yet sent: but there is nothing more to send now.
-        up_to_date = end == tail or tail - end < 4 and self._is_text
+        up_to_date = end == tail or (tail - end < 4 and self._is_text)
         cursor = self._live.cursor(self._echoed)
         events = self._kind(payload) if end > start else b""
         events += sse.control_event(offset_at(state, end), cursor, up_to_date, closed)

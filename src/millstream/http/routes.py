@@ -6,7 +6,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from millstream.protocol.errors import Code, Refused
-from millstream.protocol.names import DEFAULT_BUCKET, check_bucket, decode_path, key_of_bucket_path, key_of_flat_path
+from millstream.protocol.names import (
+    DEFAULT_BUCKET,
+    check_bucket,
+    decode_path,
+    key_of_bucket_path,
+    key_of_flat_path,
+)
 
 FLAT_ROOT: Final = b"/v1/stream/"
 HEALTH: Final = frozenset({b"/healthz", b"/readyz/local"})

@@ -49,7 +49,8 @@ def _appended(reply: Reply, answer: AppendAnswer | MillstreamError) -> None:
     if answer.closed:
         headers += "Stream-Closed: true\r\n"
     if answer.producer is not None:
-        headers += "Producer-Epoch: %d\r\nProducer-Seq: %d\r\n" % answer.producer
+        epoch, seq = answer.producer
+        headers += f"Producer-Epoch: {epoch}\r\nProducer-Seq: {seq}\r\n"
     reply.send(answer.status, headers.encode("latin-1"))
 
 

@@ -242,5 +242,3 @@ def _sync_path(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-

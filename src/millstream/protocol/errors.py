@@ -39,7 +39,9 @@ class Code(Enum):
     EMPTY_ARRAY = ErrorSpec("empty_array", 400, "An append of an empty JSON array would append nothing.")
     CONTENT_TYPE_REQUIRED = ErrorSpec("content_type_required", 400, "An append needs a Content-Type.")
     INVALID_CONTENT_TYPE = ErrorSpec("invalid_content_type", 400, "The Content-Type is malformed.")
-    INVALID_PRODUCER = ErrorSpec("invalid_producer", 400, "The Producer-* headers are incomplete or malformed.")
+    INVALID_PRODUCER = ErrorSpec(
+        "invalid_producer", 400, "The Producer-* headers are incomplete or malformed."
+    )
     PRODUCER_EPOCH_START = ErrorSpec(
         "producer_epoch_start", 400, "A new producer epoch must begin with sequence 0."
     )
@@ -53,7 +55,9 @@ class Code(Enum):
     SOURCE_NOT_FOUND = ErrorSpec("source_not_found", 404, "The stream to fork from does not exist.")
     METHOD_NOT_ALLOWED = ErrorSpec("method_not_allowed", 405, "The route has no such method.")
     # 408: the client was too slow
-    REQUEST_TIMEOUT = ErrorSpec("request_timeout", 408, "The request did not arrive in time.", retry_safe=True)
+    REQUEST_TIMEOUT = ErrorSpec(
+        "request_timeout", 408, "The request did not arrive in time.", retry_safe=True
+    )
     # 409: the stream's state forbids it
     STREAM_EXISTS = ErrorSpec("stream_exists", 409, "The stream exists with another configuration.")
     STREAM_CLOSED = ErrorSpec("stream_closed", 409, "The stream is closed and takes no more data.")

@@ -1,7 +1,7 @@
 """ETags: of a stream's state (HEAD, PUT, POST) and of a range that was read (GET).
 
-    state   "<incarnation>-<tail>[:c]"
-    range   "<incarnation>:<start>:<end>[:c][:n]"      c: closed at its end, n: NDJSON
+state   "<incarnation>-<tail>[:c]"
+range   "<incarnation>:<start>:<end>[:c][:n]"      c: closed at its end, n: NDJSON
 """
 
 from __future__ import annotations

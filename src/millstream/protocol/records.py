@@ -24,8 +24,8 @@ from .facts import (
     Fact,
     ForkOrigin,
     HoldAdded,
-    HoldReleased,
     HoldRefused,
+    HoldReleased,
     Part,
     ProducerTuple,
     Touched,
@@ -60,7 +60,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Columns).decode
 _APPENDED, _CREATED, _PART = KIND_OF[Appended], KIND_OF[Created], KIND_OF[Part]
 _TOUCHED, _ENDED = KIND_OF[Touched], KIND_OF[Ended]
-_HOLDS = {KIND_OF[kind]: kind for kind in (HoldAdded, HoldReleased, HoldRefused)}
 
 
 def encode(at_us: int, items: Sequence[tuple[StreamName, Fact]]) -> bytes:
@@ -128,9 +127,7 @@ def _encode_rare(columns: Columns, row: int, fact: Fact, values: list[bytes]) ->
         if group:
             columns.part_group.append((row, group))
         if isinstance(fact, Created):
-            columns.created.append(
-                (row, fact.ttl_seconds, fact.expires_at, fact.expires_at_us, fact.origin)
-            )
+            columns.created.append((row, fact.ttl_seconds, fact.expires_at, fact.expires_at_us, fact.origin))
             if fact.closed:
                 columns.closes.append(row)
             if fact.deadline_us is not None:
@@ -146,15 +143,22 @@ def decode_columns(body: bytes) -> tuple[Columns, memoryview]:
     return _decode(view[4 : 4 + length]), view[4 + length :]
 
 
+def _hold_fact(kind: int, entry: tuple[int, str, bool]) -> Fact:
+    _, hold, removes = entry
+    if kind == KIND_OF[HoldAdded]:
+        return HoldAdded(hold)
+    return HoldReleased(hold, removes) if kind == KIND_OF[HoldReleased] else HoldRefused(hold)
+
+
 def facts_of(columns: Columns, values: memoryview) -> Iterator[tuple[StreamName, Fact]]:
     """Every fact with the stream that it is about, in order."""
     ends = {row: array(_ENDS, packed) for row, packed in columns.ends}
-    producers = {row: ProducerTuple(*rest) for row, *rest in columns.producer}
+    producers = {row: ProducerTuple(name, epoch, seq) for row, name, epoch, seq in columns.producer}
     seqs, deadlines, groups = dict(columns.stream_seq), dict(columns.deadline), dict(columns.part_group)
     closes = set(columns.closes)
-    created = {row: rest for row, *rest in columns.created}
-    ended = {row: rest for row, *rest in columns.ended}
-    holds = {row: rest for row, *rest in columns.hold}
+    created = {entry[0]: entry for entry in columns.created}
+    ended = {entry[0]: entry for entry in columns.ended}
+    holds = {entry[0]: entry for entry in columns.hold}
     start = 0
     for row, kind in enumerate(columns.kind):
         end = columns.value_end[row]
@@ -174,7 +178,7 @@ def facts_of(columns: Columns, values: memoryview) -> Iterator[tuple[StreamName,
                 groups.get(row, 0),
             )
         elif kind == _CREATED:
-            ttl, expires_at, expires_at_us, origin = created[row]
+            _, ttl, expires_at, expires_at_us, origin = created[row]
             fact = Created(
                 name[2],
                 ttl,
@@ -192,9 +196,8 @@ def facts_of(columns: Columns, values: memoryview) -> Iterator[tuple[StreamName,
         elif kind == _TOUCHED:
             fact = Touched(deadlines[row])
         elif kind == _ENDED:
-            fact = Ended(*ended[row])
-        elif _HOLDS[kind] is HoldReleased:
-            fact = HoldReleased(*holds[row])
+            _, expired, soft = ended[row]
+            fact = Ended(expired, soft)
         else:
-            fact = _HOLDS[kind](holds[row][0])  # type: ignore[assignment,call-arg]
+            fact = _hold_fact(kind, holds[row])
         yield name, fact

@@ -1,7 +1,7 @@
 """Server-Sent Events of a stream (base protocol §5.8, amendments §6).
 
-    event: data        the bytes: text in lines, JSON as an array, anything else as base64
-    event: control     where the reader stands; its id is the offset, for a browser's own reconnect
+event: data        the bytes: text in lines, JSON as an array, anything else as base64
+event: control     where the reader stands; its id is the offset, for a browser's own reconnect
 """
 
 from __future__ import annotations

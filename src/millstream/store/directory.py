@@ -50,10 +50,12 @@ class DataDirectory:
             raise DirectoryRefused(f"{self.path / _FILE} is damaged: {error!r}.") from None
         if version > FORMAT:
             raise DirectoryRefused(
-                f"{self.path} was written by a newer version (format {version}, this one reads up to {FORMAT})."
+                f"{self.path} was written by a newer version: format {version}, this one reads up to {FORMAT}."
             )
         if name != HASH_NAME:
-            raise DirectoryRefused(f"{self.path} places streams by '{name}', which this version does not know.")
+            raise DirectoryRefused(
+                f"{self.path} places streams by '{name}', which this version does not know."
+            )
         return identity, shards
 
     def _write(self, shards: int) -> tuple[str, int]:

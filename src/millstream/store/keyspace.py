@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from millstream.contracts import Applied, Checkpoint, Chunk, Footing, Removal, StoreDamaged, StreamChange
-from millstream.protocol.chunks import regroup
+from millstream.contracts import Applied, Checkpoint, Footing, Removal, StoreDamaged, StreamChange
+from millstream.protocol.chunks import Chunk, regroup
 from millstream.protocol.state import StreamState
 
 from . import keys

@@ -25,7 +25,7 @@ from millstream.contracts import StoreDamaged
 
 CACHE_BYTES = 64 << 20  # decompressed pages; what readers want again lies in the engine's own cache
 MEMTABLE_BYTES = 32 << 20
-BLOOM_BITS = 10.0
+BLOOM_BITS = 10
 
 
 def _options() -> Options:
@@ -56,8 +56,7 @@ class RocksMap:
         except Exception as error:
             raise StoreDamaged(f"{directory}: RocksDB does not open: {error}") from error
         without_log = WriteOptions()
-        without_log.disable_wal = True
-        without_log.no_slowdown = False
+        without_log.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, not a method
         self._db.set_write_options(without_log)
         self._read_options = ReadOptions()
         self._read_options.set_verify_checksums(True)

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 from xxhash import xxh3_64_intdigest as checksum
 
-from millstream.contracts import Chunk, Footing, StoreDamaged
+from millstream.contracts import Footing, StoreDamaged
+from millstream.protocol.chunks import Chunk
 from millstream.protocol.facts import Ends, ForkOrigin, ProducerTuple
 from millstream.protocol.state import Life, StreamState
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from millstream.http.failures import send_error
 from millstream.protocol.errors import Code, MillstreamError, Refused
@@ -52,10 +52,9 @@ class Connection(asyncio.Protocol):
     # --- transport ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]
-        self._write = transport.write  # type: ignore[attr-defined]
-        transport.set_write_buffer_limits(high=self._server.limits.write_buffer_bytes)  # type: ignore[attr-defined]
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._write = self._transport.write
+        self._transport.set_write_buffer_limits(high=self._server.limits.write_buffer_bytes)
         self._server.connections.add(self)
         self.deadline = self._server.now + self._server.limits.head_seconds
 
@@ -119,7 +118,9 @@ class Connection(asyncio.Protocol):
                 return True
             if len(buffer) > limits.head_bytes:
                 if b"\r\n" not in buffer[: limits.uri_bytes + 32]:
-                    raise Refused(Code.URI_TOO_LONG, f"The request line has more than {limits.uri_bytes} bytes.")
+                    raise Refused(
+                        Code.URI_TOO_LONG, f"The request line has more than {limits.uri_bytes} bytes."
+                    )
                 raise Refused(Code.HEADERS_TOO_LARGE, f"The head has more than {limits.head_bytes} bytes.")
             self.deadline = min(self.deadline, self._server.now + limits.head_seconds)
             return False

@@ -1,0 +1,1 @@
+"""The rules, and nothing but the rules: no clock, no randomness, no storage, no event loop."""
