@@ -168,8 +168,8 @@ def check_machine() -> None:
             + "       Name another one: make setup PYTHON=python3.12"
         )
     try:
-        import ensurepip  # noqa: F401, PLC0415
-        import venv  # noqa: F401, PLC0415
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
     except ImportError:
         sys.exit(
             f"setup: {sys.executable} cannot make virtual environments (no venv or ensurepip).\n"

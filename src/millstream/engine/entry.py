@@ -5,6 +5,9 @@ applied to it when it is decided and to `durable` when it is committed, so the t
 whenever nothing is in flight; it is dropped when a commit fails. `record` is the record that
 carries the latest fact in flight; an answer drawn from `ahead` waits for it.
 
+An entry whose stream was removed stays until a checkpoint has removed it from the store as well:
+the name would be loaded again.
+
 `chunks` are stored bytes without a gap up to the durable tail: those that no checkpoint has saved
 (from `footing.saved_to` on) always, older ones while the memory budget allows.
 """

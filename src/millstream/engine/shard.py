@@ -265,7 +265,7 @@ class Shard:
                 if entry is not None:
                     entry.ahead = None
                     entry.record = None
-                    if entry.durable is None and not entry.waiters:
+                    if entry.durable is None and not entry.waiters and entry not in self.dirty:
                         self.entries.pop(entry.key, None)
         self.next_sequence = max(self.next_sequence, tail.next_sequence)
         return records
@@ -301,6 +301,3 @@ class Shard:
         self.parts.clear()
         self.epoch = max(self.epoch, tail.epoch) + 1
         self.next_sequence = max(self.sequence + 1, tail.next_sequence)
-        for entry in [entry for entry in self.dirty if entry.durable is None]:
-            self.entries.pop(entry.key, None)
-            self.dirty.pop(entry, None)

@@ -50,7 +50,7 @@ class DataDirectory:
             raise DirectoryRefused(f"{self.path / _FILE} is damaged: {error!r}.") from None
         if version > FORMAT:
             raise DirectoryRefused(
-                f"{self.path} was written by a newer version: format {version}, this one reads up to {FORMAT}."
+                f"{self.path} was written by a newer version: format {version}, this one reads {FORMAT}."
             )
         if name != HASH_NAME:
             raise DirectoryRefused(
