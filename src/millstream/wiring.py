@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import secrets
 import ssl
 import time
 from pathlib import Path
@@ -31,9 +32,11 @@ class WallClock:
         return time.time_ns() // 1000
 
 
-class SystemRandom:
+class SeededRandom:
+    """For jitter and for ids that must not repeat; nothing here is a secret."""
+
     def __init__(self) -> None:
-        self._random = random.SystemRandom()
+        self._random = random.Random(secrets.randbits(128))
 
     def below(self, bound: int) -> int:
         return self._random.randrange(bound)
@@ -50,7 +53,7 @@ class Node:
         except DirectoryRefused as error:
             raise StartRefused(str(error)) from None
         shards = self._directory.shards
-        clock, dice = WallClock(), SystemRandom()
+        clock, dice = WallClock(), SeededRandom()
         try:
             journal = SegmentJournal(
                 path / "journal", shards, segment_bytes=settings.number("journal.segment")
@@ -178,7 +181,7 @@ def examine(path: Path, *, deep: bool) -> Report:
     try:
         journal = ReadOnlyJournal(path / "journal", directory.shards)
         store = KeyspaceStore(RocksMap(path / "store"))
-        engine = Engine(journal, store, WallClock(), SystemRandom(), directory.shards)
+        engine = Engine(journal, store, WallClock(), SeededRandom(), directory.shards)
         report.records = engine.replayed
         for shard in range(directory.shards):
             for state, footing in store.streams(shard):

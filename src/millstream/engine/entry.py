@@ -15,7 +15,7 @@ the name would be loaded again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from millstream.contracts import Footing
 from millstream.protocol.chunks import Chunk
@@ -58,9 +58,7 @@ class Entry:
         self.producers_changed: set[str] = set()
         self.expires_us: int | None = None if durable is None else durable.deadline_us
         self.waiters: dict[Waiter, None] = {}
-        self.shared: dict[
-            object, tuple[int, bytes]
-        ] = {}  # what live readers at the same place have in common
+        self.shared: dict[object, Any] = {}  # what live readers at the same place have in common
 
     @property
     def latest(self) -> StreamState | None:

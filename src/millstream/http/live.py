@@ -177,14 +177,42 @@ class LongPoll:
         self._reply.send(204, NO_STORE + headers.encode())
 
     def _answer(self, state: StreamState) -> None:
+        """Everybody who waited at one place with one cursor is sent one and the same answer."""
         end = state.tail
+        plan = self._plan
+        key = (self._position, plan.cursor, plan.max_bytes, plan.ndjson)
+        shared = self._entry.shared
+        answer = shared.get(key)
+        if answer is None and end - self._position <= PIECE_BYTES:
+            capture = Captured()
+            self._answer_to(capture, state, end)
+            if capture.answer is not None:
+                answer = shared[key] = capture.answer
+        if answer is None:
+            return self._answer_to(self._reply, state, end)
+        self._reply.send(*answer)
+
+    def _answer_to(self, reply: Reply, state: StreamState, end: int) -> None:
         plan = self._plan
         extra = b"" if state.closed else f"Stream-Cursor: {self._live.cursor(plan.cursor)}\r\n".encode()
         if plan.max_bytes is not None and end - self._position > plan.max_bytes:
             end = self._position + plan.max_bytes
             if state.is_json:
                 end = self._live.engine.reads.boundary_within(state, self._position, end)
-        answer_range(self._live.engine, plan, self._reply, state, self._position, end, extra, cached=False)
+        answer_range(self._live.engine, plan, reply, state, self._position, end, extra, cached=False)
+
+
+class Captured(Reply):
+    """Takes a whole answer, to be sent to many."""
+
+    writable = True
+    on_writable = on_close = None
+
+    def __init__(self) -> None:
+        self.answer: tuple[int, bytes, bytes] | None = None
+
+    def send(self, status: int, headers: bytes, body: bytes = b"") -> None:
+        self.answer = (status, headers, body)
 
 
 class Subscriber:

@@ -43,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._left: int | None = None
         self._parsing = False
         self._closing = False
+        self._draining = False
         self._paused_reading = False
         self.writable = True
         self.on_writable: Callable[[], None] | None = None
@@ -188,7 +189,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         head = self._head
-        closing = self._closing or head is None or not head.keep_alive
+        closing = self._closing or self._draining or head is None or not head.keep_alive
         if status in _BODYLESS:
             length = b""
             body = b""
@@ -224,7 +225,7 @@ class Connection(asyncio.Protocol):
             framing = b""
         else:
             framing = _CHUNKED
-        if not self._head.keep_alive or self._closing or (length is None and self._head.http_10):
+        if not self._head.keep_alive or self._draining or (length is None and self._head.http_10):
             framing += _CLOSE
         self._write(b"".join((STATUS_LINES[status], self._server.date, headers, framing, b"\r\n")))
 
@@ -243,7 +244,7 @@ class Connection(asyncio.Protocol):
         if self._left is None and not head.http_10:
             self._write(b"0\r\n\r\n")
         self._begun = False
-        self._finish(self._closing or not head.keep_alive or (self._left is None and head.http_10))
+        self._finish(self._draining or not head.keep_alive or (self._left is None and head.http_10))
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -279,7 +280,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def stop(self) -> None:
-        """Close as soon as nothing is being answered."""
-        self._closing = True
-        if not self._answering and self._transport is not None:
+        """Close as soon as the request that has begun to arrive is answered."""
+        self._draining = True
+        if not self._answering and self._head is None and not self._buffer and self._transport is not None:
             self._transport.close()

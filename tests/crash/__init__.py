@@ -1,0 +1,1 @@
+"""Tests that kill, stop and trace real server processes."""
