@@ -153,12 +153,13 @@ class Engine:
         return True
 
     def _after_commit(self, shards: Sequence[Shard]) -> None:
-        self._in_flight_bytes = sum(
-            record.length
-            for shard in self.shards
-            for record in (shard.in_flight, shard.open)
-            if record is not None
-        )
+        held = 0
+        for shard in self.shards:
+            if shard.in_flight is not None:
+                held += shard.in_flight.length
+            if shard.open is not None:
+                held += shard.open.length
+        self._in_flight_bytes = held
         self._checkpoints.after_commit(shards)
         if self._checkpoints.overdue:
             self._admission.closed = True

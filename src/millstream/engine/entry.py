@@ -14,7 +14,7 @@ the name would be loaded again.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, Protocol
 
 from millstream.contracts import Footing
@@ -79,8 +79,10 @@ class Entry:
         return durable if durable is not None and durable.life is Life.LIVE else None
 
     def unsaved(self) -> list[Chunk]:
-        saved_to = self.footing.saved_to
-        return [chunk for chunk in self.chunks if chunk[0] >= saved_to]
+        chunks, saved_to = self.chunks, self.footing.saved_to
+        if not chunks or chunks[0][0] >= saved_to:
+            return chunks[:]
+        return chunks[bisect_left(chunks, saved_to, key=_start) :]
 
     def chunk_at(self, position: int) -> Chunk | None:
         """The chunk in memory that holds the byte at this position."""

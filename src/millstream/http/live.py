@@ -202,17 +202,26 @@ class LongPoll:
         answer_range(self._live.engine, plan, reply, state, self._position, end, extra, cached=False)
 
 
-class Captured(Reply):
-    """Takes a whole answer, to be sent to many."""
+class Captured:
+    """A reply that keeps a whole answer, to be sent to many."""
 
+    on_writable: Callable[[], None] | None = None
+    on_close: Callable[[], None] | None = None
     writable = True
-    on_writable = on_close = None
 
     def __init__(self) -> None:
         self.answer: tuple[int, bytes, bytes] | None = None
 
     def send(self, status: int, headers: bytes, body: bytes = b"") -> None:
         self.answer = (status, headers, body)
+
+    def begin(self, status: int, headers: bytes, length: int | None) -> None:
+        raise AssertionError("only short answers are shared")
+
+    def write(self, data: bytes) -> None:
+        raise AssertionError("only short answers are shared")
+
+    end = abort = lambda self: None
 
 
 class Subscriber:

@@ -69,8 +69,29 @@ class SegmentJournal:
     # --- the contract -------------------------------------------------------------------------
 
     def commit(self, records: Sequence[SealedRecord], done: Completion) -> None:
+        """The frame is built here; the thread has the write and the sync, and little need of the GIL."""
         loop = asyncio.get_running_loop()
-        self._tasks.put(lambda: self._commit_in_thread(records, loop, done))
+        length = FRAME_OVERHEAD
+        for record in records:
+            length += RECORD_OVERHEAD + len(record.body)
+
+        def finish(error: OSError | None) -> None:
+            done(self._settle(records, length, error))
+
+        def task() -> None:
+            error: OSError | None = None
+            try:
+                if self._broken:
+                    raise OSError("the journal waits to be reopened")
+                self._write_frame(frame, records, length)
+            except OSError as failure:
+                error = failure
+            loop.call_soon_threadsafe(finish, error)
+
+        segment = self._segments[-1]
+        fits = segment.end + length <= self._capacity
+        frame = encode_frame(segment.header.id, segment.frames, records) if fits else None
+        self._tasks.put(task)
 
     def tail(self, shard: int) -> ShardTail:
         return self._tails[shard]
@@ -122,44 +143,37 @@ class SegmentJournal:
         while (task := self._tasks.get()) is not None:
             task()
 
-    def _commit_in_thread(
-        self, records: Sequence[SealedRecord], loop: asyncio.AbstractEventLoop, done: Completion
-    ) -> None:
-        outcome: BaseException | None = None
-        if self._broken:
-            outcome = CommitUnknown("the journal waits to be reopened")
-        else:
-            try:
-                self._append(records)
-            except OSError as error:
-                self._broken = True
-                outcome = CommitUnknown(f"writing to {self._segments[-1].path} failed: {error}")
-        if outcome is not None:
-            for record in records:  # numbers that may have been seen on disk are never used again
-                tail = self._tails[record.shard]
-                self._tails[record.shard] = ShardTail(
-                    tail.sequence, tail.hash, tail.epoch, record.sequence + 1
-                )
-        loop.call_soon_threadsafe(done, outcome)
-
-    def _append(self, records: Sequence[SealedRecord]) -> None:
-        segment = self._segments[-1]
-        length = FRAME_OVERHEAD + sum(RECORD_OVERHEAD + len(record.body) for record in records)
-        if segment.end + length > self._capacity:
+    def _write_frame(self, frame: bytes | None, records: Sequence[SealedRecord], length: int) -> None:
+        if frame is None:
             self._start_segment(length)
             segment = self._segments[-1]
-        frame = encode_frame(segment.header.id, segment.frames, records)
-        at, view = segment.end, memoryview(frame)
+            frame = encode_frame(segment.header.id, segment.frames, records)
+        at, view = self._segments[-1].end, memoryview(frame)
         while view:
             written = self._write(self._fd, view, at)  # type: ignore[arg-type]
             at, view = at + written, view[written:]
         self._sync(self._fd)
-        segment.end, segment.frames = at, segment.frames + 1
+
+    # --- on the loop again --------------------------------------------------------------------
+
+    def _settle(
+        self, records: Sequence[SealedRecord], length: int, error: OSError | None
+    ) -> CommitUnknown | None:
+        """What the outcome means for the tails. No other commit is in flight meanwhile."""
+        segment = self._segments[-1]
         for record in records:
-            segment.last[record.shard] = record.sequence
-            self._tails[record.shard] = ShardTail(
-                record.sequence, record.hash, record.epoch, record.sequence + 1
-            )
+            tail = self._tails[record.shard]
+            if error is None:
+                segment.last[record.shard] = record.sequence
+                tail = ShardTail(record.sequence, record.hash, record.epoch, record.sequence + 1)
+            else:  # numbers that may have been seen on disk are never used again
+                tail = ShardTail(tail.sequence, tail.hash, tail.epoch, record.sequence + 1)
+            self._tails[record.shard] = tail
+        if error is not None:
+            self._broken = True
+            return CommitUnknown(f"writing to {segment.path} failed: {error}")
+        segment.end, segment.frames = segment.end + length, segment.frames + 1
+        return None
 
     # --- files --------------------------------------------------------------------------------
 

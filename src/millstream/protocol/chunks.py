@@ -21,10 +21,11 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
         return chunks[0]
     start = chunks[0][0]
     ends: list[int] = []
+    add = ends.append
     for at, data, inner in chunks:
         base = at - start
         if inner is None:
-            ends.append(base + len(data))
+            add(base + len(data))
         else:
             ends.extend([base + end for end in inner])
     return start, b"".join([data for _, data, _ in chunks]), array("I", ends)
@@ -45,6 +46,9 @@ def cut(chunk: Chunk, size_max: int) -> Iterator[Chunk]:
 
 def regroup(chunks: Sequence[Chunk], size_max: int) -> Iterator[Chunk]:
     """The same bytes in as few chunks as the size allows."""
+    if chunks and chunks[-1][0] + len(chunks[-1][1]) - chunks[0][0] <= size_max:
+        yield join(chunks)
+        return
     group: list[Chunk] = []
     length = 0
     for chunk in chunks:

@@ -22,7 +22,7 @@ def incarnation_at(state: StreamState, position: int) -> int:
 
 def offset_at(state: StreamState, position: int) -> str:
     if state.origin is None:
-        return format_offset(state.incarnation, position)
+        return f"{state.offset_prefix}{position:016d}"
     return format_offset(incarnation_at(state, position), position)
 
 

@@ -45,15 +45,15 @@ class Columns(Struct, array_like=True):
     stream: list[int]
     value_end: list[int]
     position: list[int]
-    ends: list[tuple[int, bytes]]  # row, message ends where the value is not one message
-    producer: list[tuple[int, str, int, int]]
-    stream_seq: list[tuple[int, str]]
-    closes: list[int]
-    deadline: list[tuple[int, int]]
-    part_group: list[tuple[int, int]]
-    created: list[tuple[int, int | None, str | None, int | None, ForkOrigin | None]]
-    ended: list[tuple[int, bool, bool]]
-    hold: list[tuple[int, str, bool]]
+    ends: list[tuple[int, bytes]] = []  # row, message ends where the value is not one message
+    producer: list[tuple[int, str, int, int]] = []
+    stream_seq: list[tuple[int, str]] = []
+    closes: list[int] = []
+    deadline: list[tuple[int, int]] = []
+    part_group: list[tuple[int, int]] = []
+    created: list[tuple[int, int | None, str | None, int | None, ForkOrigin | None]] = []
+    ended: list[tuple[int, bool, bool]] = []
+    hold: list[tuple[int, str, bool]] = []
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -64,13 +64,11 @@ _TOUCHED, _ENDED = KIND_OF[Touched], KIND_OF[Ended]
 
 def encode(at_us: int, items: Sequence[tuple[StreamName, Fact]]) -> bytes:
     """The body of a record. One loop: this stands in the path of every append."""
-    columns = Columns(at_us, [], [], [], [], [], [], [], [], [], [], [], [], [], [])
-    kinds, streams, value_ends, positions = (
-        columns.kind,
-        columns.stream,
-        columns.value_end,
-        columns.position,
-    )
+    kinds: list[int] = []
+    streams: list[int] = []
+    value_ends: list[int] = []
+    positions: list[int] = []
+    columns = Columns(at_us, [], kinds, streams, value_ends, positions)
     values: list[bytes] = [b"", b""]
     index: dict[StreamName, int] = {}
     length = 0

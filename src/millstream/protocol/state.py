@@ -51,6 +51,7 @@ class StreamState:
         "last_write_at_us",
         "life",
         "name",
+        "offset_prefix",
         "origin",
         "producers",
         "stream_seq",
@@ -62,6 +63,7 @@ class StreamState:
         self.key = key
         self.incarnation = incarnation
         self.name = (key, incarnation, content_type)
+        self.offset_prefix = f"{incarnation:016d}-"
         self.content_type = content_type
         self.is_json = is_json(content_type)
         self.life = Life.LIVE
@@ -92,6 +94,7 @@ class StreamState:
         copy.key = self.key
         copy.incarnation = self.incarnation
         copy.name = self.name
+        copy.offset_prefix = self.offset_prefix
         copy.content_type = self.content_type
         copy.is_json = self.is_json
         copy.life = self.life
