@@ -24,6 +24,7 @@ _SIZE = re.compile(r"([0-9]+)\s*(B|KiB|MiB|GiB|KB|MB|GB)?")
 _SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)")
 _DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_URL = re.compile(r"https?://[^\s/?#]+(?:/[^\s?#]*)?", re.ASCII)
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\s]+):([0-9]{1,5})")
 
 
@@ -38,8 +39,8 @@ def size(value: object) -> int:
 
 def duration(value: object) -> float:
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError('a duration with its unit, such as "250ms", "10s" or "1h"')
+    if match is None or float(match[1]) == 0:
+        raise ValueError('a duration above zero with its unit, such as "250ms", "10s" or "1h"')
     return float(match[1]) * _DURATIONS[match[2]]
 
 
@@ -66,6 +67,12 @@ def address(value: object) -> str:
     return match[0]
 
 
+def url(value: object) -> str:
+    if not isinstance(value, str) or (value and not _URL.fullmatch(value)):
+        raise ValueError('a URL without a query, such as "https://streams.example.com"')
+    return value
+
+
 def log_format(value: object) -> str:
     if value not in ("human", "json"):
         raise ValueError('"human" or "json"')
@@ -81,7 +88,7 @@ class Key(NamedTuple):
 KEYS: dict[str, Key] = {
     "server.listen": Key("127.0.0.1:4437", address, "Where to listen; only this machine by default."),
     "server.data_dir": Key("data", text, "Where everything is kept."),
-    "server.public_url": Key("", text, "What Location begins with; empty: the request's scheme and Host."),
+    "server.public_url": Key("", url, "What Location begins with; empty: the request's scheme and Host."),
     "server.node_id": Key("1", text, "The node's name in log lines."),
     "server.tls_cert": Key("", text, "PEM file with the certificate chain; read again on SIGHUP."),
     "server.tls_key": Key("", text, "PEM file with the private key; read again on SIGHUP."),
@@ -135,8 +142,26 @@ KEYS: dict[str, Key] = {
     "store.streams_in_memory": Key(200000, count, "Streams at rest whose state stays in memory."),
 }
 
-WITHOUT_EFFECT = frozenset(
-    {"version", "server.hot_payload_backend", "server.write_only_leader", "server.advertise"}
+_S3 = "s3_endpoint s3_region s3_access_key_id s3_secret_access_key s3_session_token"
+_HISTORY = (
+    "flush_interval flush_bytes hot_bytes hot_age backlog_bytes retention delete_within vacuum_after "
+    f"compaction {_S3}"
+).split()
+NO_HISTORY = "has no effect yet: history is not part of this version"
+# Keys that are accepted with a warning: other versions, and configurations for Ursula, have them.
+WITHOUT_EFFECT: dict[str, str] = {
+    "version": "has no effect here",
+    "server.advertise": "has no effect on a single node",
+    "server.hot_payload_backend": "has no effect here",
+    "server.write_only_leader": "has no effect on a single node",
+    **{f"history.{key}": NO_HISTORY for key in ("uri", *_HISTORY)},
+    **{f"cold.{key}": NO_HISTORY for key in ("backend", "s3_bucket", *_HISTORY)},
+    **{f"journal.{key}": NO_HISTORY for key in ("retain_bytes", "retain_age")},
+}
+# What Kubernetes sets in every container beside a service called millstream-something.
+_SERVICE_VARIABLE = re.compile(
+    r"MILLSTREAM_(?:\w+_)?(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)",
+    re.ASCII,
 )
 
 
@@ -175,9 +200,10 @@ def load(config: Path | None, environment: Mapping[str, str], flags: Mapping[str
     raw: dict[str, object] = {}
     warnings: list[str] = []
     if config is not None:
-        raw.update(_from_file(config, warnings))
-    raw.update(_from_environment(environment))
+        raw.update(_from_file(config))
+    raw.update(_from_environment(environment, warnings))
     raw.update({key: value for key, value in flags.items() if value is not None})
+    warnings.extend(f"{key} {why}" for key, why in WITHOUT_EFFECT.items() if key in raw)
     values: dict[str, Any] = {}
     for key, spec in KEYS.items():
         given = raw.get(key, spec.default)
@@ -193,7 +219,7 @@ def load(config: Path | None, environment: Mapping[str, str], flags: Mapping[str
     return Settings(values, warnings)
 
 
-def _from_file(path: Path, warnings: list[str]) -> dict[str, object]:
+def _from_file(path: Path) -> dict[str, object]:
     try:
         content = tomllib.loads(path.read_text())
     except OSError as error:
@@ -212,24 +238,28 @@ def _from_file(path: Path, warnings: list[str]) -> dict[str, object]:
             else {table: entries}
         )
         for key, value in names.items():
-            if key in KEYS:
+            if key in KEYS or key in WITHOUT_EFFECT:
                 found[key] = value
-            elif key in WITHOUT_EFFECT:
-                warnings.append(f"{key} has no effect here")
             else:
                 raise SettingsError(f"{path}: the key {key} is unknown.{_nearest(key)}")
     return found
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
-    names = {f"MILLSTREAM_{key.replace('.', '_').upper()}": key for key in KEYS}
-    tables = tuple({f"MILLSTREAM_{key.partition('.')[0].upper()}_" for key in KEYS})
+def _from_environment(environment: Mapping[str, str], warnings: list[str]) -> dict[str, object]:
+    known = [*KEYS, *WITHOUT_EFFECT]
+    names = {f"MILLSTREAM_{key.replace('.', '_').upper()}": key for key in known}
+    tables = tuple({f"MILLSTREAM_{key.partition('.')[0].upper()}_" for key in known if "." in key})
     found: dict[str, object] = {}
     for name, value in environment.items():
         if name in names:
             found[names[name]] = value
+        elif not name.startswith("MILLSTREAM_") or _SERVICE_VARIABLE.fullmatch(name):
+            continue
         elif name.startswith(tables):
-            raise SettingsError(f"The environment variable {name} names no key.")
+            key = name.removeprefix("MILLSTREAM_").lower().replace("_", ".", 1)
+            raise SettingsError(f"The environment variable {name} names no key.{_nearest(key)}")
+        else:
+            warnings.append(f"the environment variable {name} names no table of keys")
     return found
 
 

@@ -44,14 +44,13 @@ def serve(
         "server.listen": listen,
         "server.data_dir": data_dir,
         "server.node_id": node_id,
+        "server.advertise": advertise,
         "server.public_url": public_url,
         "server.tls_cert": tls_cert,
         "server.tls_key": tls_key,
         "server.log_format": log_format,
     }
     settings = _settings(config, flags, set_ or [])
-    if advertise is not None:
-        settings.warnings.append("--advertise has no effect on a single node")
     from .serve import run  # the server's dependencies are not needed to print a help text
 
     raise typer.Exit(run(settings))
@@ -69,12 +68,12 @@ def check(
 
 
 def _settings(config: Path | None, flags: dict[str, str | None], assignments: list[str]) -> Settings:
-    from millstream.settings import KEYS
+    from millstream.settings import KEYS, WITHOUT_EFFECT
 
     try:
         for assignment in assignments:
             key, equals, value = assignment.partition("=")
-            if not equals or key not in KEYS:
+            if not equals or (key not in KEYS and key not in WITHOUT_EFFECT):
                 raise SettingsError(f"--set {assignment}: there is no key '{key}'.")
             flags[key] = value
         return load(config, os.environ, flags)

@@ -75,7 +75,7 @@ class Checkpoints:
             if state is None:
                 continue
             chunks = self._gather(entry)
-            producers = {name: state.producers[name] for name in entry.producers_changed}
+            producers = {name: state.producers[name] for name in entry.producers_changed or ()}
             changes.append(StreamChange(state, entry.footing, chunks, producers))
             kept.append(entry)
         self._store.checkpoint(
@@ -89,11 +89,11 @@ class Checkpoints:
         )
         for entry, change in zip(kept, changes, strict=True):
             entry.saved = True
-            entry.producers_changed.clear()
+            entry.producers_changed = None
             self._keep(entry, sum(len(data) for _, data, _ in change.chunks))
             self._clean.append((shard, entry.key))
         for entry in [entry for entry in shard.dirty if entry.durable is None]:
-            if entry.record is None and entry.ahead is None and not entry.waiters:
+            if entry.record is None and entry.ahead is None and entry.audience is None:
                 shard.entries.pop(entry.key, None)
         shard.dirty.clear()
         shard.removals.clear()
@@ -156,7 +156,7 @@ class Checkpoints:
             entry = shard.entries.get(key)
             if entry is None:
                 continue
-            if entry.record is None and not entry.waiters and entry not in shard.dirty and not entry.chunks:
+            if entry.record is None and entry.audience is None and entry not in shard.dirty and not entry.chunks:
                 del shard.entries[key]
 
     # --- flushing -----------------------------------------------------------------------------

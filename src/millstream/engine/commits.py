@@ -84,9 +84,7 @@ class Commits:
         else:
             self.idle.set()
         for entry in woken:
-            entry.shared.clear()
-            for waiter in list(entry.waiters):
-                waiter.wake(entry)
+            entry.wake()
         for record in records:
             assert record is not None
             for done, answer in record.callbacks:
@@ -127,8 +125,7 @@ class Commits:
             record = shard.in_flight
             if record is not None and record.sealed is not None and record.sealed.hash == tail.hash:
                 for entry in shard.committed():
-                    for waiter in list(entry.waiters):
-                        waiter.wake(entry)
+                    entry.wake()
                 record.answer()
                 found.append(shard)
             for lost in shard.failed(NotApplied(), tail):

@@ -362,9 +362,7 @@ class Engine:
         if taken is not None:
             shard.parts.pop(group, None)
             return self._answer(entry, taken, done)
-        fact = creates.created_fact(
-            request, self._clock.now_us(), source, origin, data, None if ends is None else list(ends), group
-        )
+        fact = creates.created_fact(request, self._clock.now_us(), source, origin, data, ends, group)
         record = shard.add_created(entry, incarnation, fact)
         assert entry.ahead is not None
         entry.expires_us = entry.expires_us if entry.durable is not None else fact.deadline_us
@@ -483,7 +481,8 @@ class Engine:
             self._check_time(self._holds.shard(entry.key), entry)
 
     def watch(self, entry: Entry, waiter: Waiter) -> None:
-        entry.waiters[waiter] = None
+        entry.gather_audience().waiters[waiter] = None
 
     def unwatch(self, entry: Entry, waiter: Waiter) -> None:
-        entry.waiters.pop(waiter, None)
+        if entry.audience is not None:
+            entry.audience.waiters.pop(waiter, None)

@@ -32,9 +32,22 @@ class Waiter(Protocol):
     def wake(self, entry: Entry) -> None: ...
 
 
+class Audience:
+    """The live readers of a stream, and what those at the same place have in common to be sent."""
+
+    __slots__ = ("shared", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: dict[Waiter, None] = {}
+        self.shared: dict[object, Any] = {}
+
+
 class Entry:
+    """Few containers of its own: there may be a million of these."""
+
     __slots__ = (
         "ahead",
+        "audience",
         "chunks",
         "durable",
         "expires_us",
@@ -43,8 +56,6 @@ class Entry:
         "producers_changed",
         "record",
         "saved",
-        "shared",
-        "waiters",
     )
 
     def __init__(self, key: str, durable: StreamState | None, footing: Footing) -> None:
@@ -55,10 +66,9 @@ class Entry:
         self.footing = footing
         self.saved = durable is not None
         self.chunks: list[Chunk] = []
-        self.producers_changed: set[str] = set()
+        self.producers_changed: set[str] | None = None
         self.expires_us: int | None = None if durable is None else durable.deadline_us
-        self.waiters: dict[Waiter, None] = {}
-        self.shared: dict[object, Any] = {}  # what live readers at the same place have in common
+        self.audience: Audience | None = None
 
     @property
     def latest(self) -> StreamState | None:
@@ -71,8 +81,29 @@ class Entry:
         self.footing = Footing(saved_to=0 if state.origin is None else state.origin.position)
         self.saved = False
         self.chunks = []
-        self.producers_changed = set()
+        self.producers_changed = None
         self.expires_us = state.deadline_us
+
+    def producer_changed(self, producer_id: str) -> None:
+        if self.producers_changed is None:
+            self.producers_changed = {producer_id}
+        else:
+            self.producers_changed.add(producer_id)
+
+    def gather_audience(self) -> Audience:
+        if self.audience is None:
+            self.audience = Audience()
+        return self.audience
+
+    def wake(self) -> None:
+        """The durable state has changed: tell whoever waits."""
+        audience = self.audience
+        if audience is not None:
+            audience.shared.clear()
+            for waiter in list(audience.waiters):
+                waiter.wake(self)
+            if not audience.waiters:
+                self.audience = None
 
     def live(self) -> StreamState | None:
         durable = self.durable

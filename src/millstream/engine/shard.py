@@ -177,7 +177,7 @@ class Shard:
                 if data:
                     entry.chunks.append((fact.position, data, fact.ends))
                 if fact.producer is not None:
-                    entry.producers_changed.add(fact.producer.id)
+                    entry.producer_changed(fact.producer.id)
             else:
                 self.apply(entry, name, fact, at_us)
             dirty[entry] = None
@@ -185,7 +185,7 @@ class Shard:
                 entry.record = None
                 if entry.ahead is not None and entry.ahead.producers:
                     entry.ahead.producers.clear()
-            if entry.waiters:
+            if entry.audience is not None:
                 woken.append(entry)
         self.unsaved_bytes += record.length
         self.in_flight = None
@@ -208,7 +208,7 @@ class Shard:
             states.append(state, fact, sum(len(data) for data, _ in pieces), at_us)
             self._add_chunks(entry, fact.position, pieces)
             if fact.producer is not None:
-                entry.producers_changed.add(fact.producer.id)
+                entry.producer_changed(fact.producer.id)
             return
         states.apply(state, fact)
         if state.life is Life.REMOVED and isinstance(fact, Ended | HoldReleased):
@@ -221,7 +221,7 @@ class Shard:
         entry.footing = Footing()
         entry.saved = False
         entry.chunks = []
-        entry.producers_changed = set()
+        entry.producers_changed = None
         entry.expires_us = None
         if entry.ahead is not None and entry.ahead.incarnation == state.incarnation:
             entry.ahead = None
@@ -265,7 +265,7 @@ class Shard:
                 if entry is not None:
                     entry.ahead = None
                     entry.record = None
-                    if entry.durable is None and not entry.waiters and entry not in self.dirty:
+                    if entry.durable is None and entry.audience is None and entry not in self.dirty:
                         self.entries.pop(entry.key, None)
         self.next_sequence = max(self.next_sequence, tail.next_sequence)
         return records

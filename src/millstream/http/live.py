@@ -1,7 +1,7 @@
 """Live reads: long-poll and SSE. One waiter per request, woken after the durable state changed.
 
 A waiter registers before it looks at the tail again. What readers at the same place are sent is
-encoded once per change and shared (`entry.shared`). A slow subscriber is not written to while its
+encoded once per change and shared (`Audience`). A slow subscriber is not written to while its
 buffer is full: it goes on from its own position when there is room, so nothing is buffered for it.
 """
 
@@ -181,7 +181,7 @@ class LongPoll:
         end = state.tail
         plan = self._plan
         key = (self._position, plan.cursor, plan.max_bytes, plan.ndjson)
-        shared = self._entry.shared
+        shared = self._entry.gather_audience().shared
         answer = shared.get(key)
         if answer is None and end - self._position <= PIECE_BYTES:
             capture = Captured()
@@ -286,7 +286,7 @@ class Subscriber:
         live_tail = self._told and tail - start <= PIECE_BYTES
         key = (start, tail, state.closed, self._echoed is None)
         if live_tail:
-            shared = self._entry.shared.get(key)
+            shared = self._entry.gather_audience().shared.get(key)
             if shared is not None and self._echoed is None:
                 end, events = shared
                 self._write(events, end, state)
@@ -307,7 +307,7 @@ class Subscriber:
         events = self._kind(payload) if end > start else b""
         events += sse.control_event(offset_at(state, end), cursor, up_to_date, closed)
         if live_tail and self._echoed is None:
-            self._entry.shared[key] = (end, events)
+            self._entry.gather_audience().shared[key] = (end, events)
         self._write(events, end, state)
         return True
 

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from .ends import TYPECODE, packed, shifted, unpacked
 from .facts import Ends
 
 Chunk = tuple[int, bytes, Ends]
@@ -20,15 +21,19 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
     start = chunks[0][0]
-    ends: list[int] = []
-    add = ends.append
+    singles: list[int] = []  # the ends of one-message chunks in a row
+    pieces: list[bytes] = []
     for at, data, inner in chunks:
-        base = at - start
         if inner is None:
-            add(base + len(data))
+            singles.append(at - start + len(data))
         else:
-            ends.extend([base + end for end in inner])
-    return start, b"".join([data for _, data, _ in chunks]), array("I", ends)
+            if singles:
+                pieces.append(packed(singles))
+                singles = []
+            pieces.append(shifted(inner, at - start))
+    if singles:
+        pieces.append(packed(singles))
+    return start, b"".join([data for _, data, _ in chunks]), unpacked(b"".join(pieces))
 
 
 def cut(chunk: Chunk, size_max: int) -> Iterator[Chunk]:
@@ -41,7 +46,7 @@ def cut(chunk: Chunk, size_max: int) -> Iterator[Chunk]:
     for at in range(0, len(data), size_max):
         piece = data[at : at + size_max]
         inside = all_ends[bisect_right(all_ends, at) : bisect_right(all_ends, at + len(piece))]
-        yield start + at, piece, array("I", [end - at for end in inside])
+        yield start + at, piece, array(TYPECODE, [end - at for end in inside])
 
 
 def regroup(chunks: Sequence[Chunk], size_max: int) -> Iterator[Chunk]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from .errors import Code, Refused
 from .etags import state_etag, state_matches
-from .facts import Created, ForkOrigin
+from .facts import Created, Ends, ForkOrigin
 from .media import DEFAULT_CONTENT_TYPE, essence
 from .offsets import Token
 from .positions import offset_at
@@ -108,7 +108,7 @@ def created_fact(
     source: StreamState | None = None,
     origin: ForkOrigin | None = None,
     data: bytes = b"",
-    ends: list[int] | None = None,
+    ends: Ends = None,
     part_group: int = 0,
 ) -> Created:
     """What the request says wins; a fork takes the rest from its source."""

@@ -9,10 +9,13 @@ token stream), which RFC 8259 allows and msgspec refuses.
 from __future__ import annotations
 
 import re
+from array import array
+from collections.abc import Sequence
 from itertools import accumulate
 
 import msgspec
 
+from .ends import TYPECODE, with_commas
 from .errors import Code, Refused
 
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -22,7 +25,7 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abABcCdDeEfF][0-9a-fA-F]{2}|.)", re.DOTALL)
 MESSAGES_MAX = 250_000  # amendments §7: what one append may hold; the setting's default
 
 
-def flatten(body: bytes, messages_max: int = MESSAGES_MAX) -> tuple[bytes, list[int] | None, int]:
+def flatten(body: bytes, messages_max: int = MESSAGES_MAX) -> tuple[bytes, array[int] | None, int]:
     """The stored bytes, the ends of their messages (None: one message), and how many there are."""
     try:
         body.decode("utf-8")
@@ -42,10 +45,10 @@ def flatten(body: bytes, messages_max: int = MESSAGES_MAX) -> tuple[bytes, list[
         raise too_many(messages_max)
     if count == 0:
         return b"", None, 0
-    stored = b",".join(messages) + b","
+    stored = b",".join([*messages, b""])
     if count == 1:
         return stored, None, 1
-    return stored, list(accumulate(len(message) + 1 for message in messages)), count
+    return stored, with_commas(array(TYPECODE, accumulate(map(len, messages)))), count
 
 
 def too_many(messages_max: int) -> Refused:
@@ -68,9 +71,9 @@ def _single(body: bytes) -> bytes:
     return body[start : start + length]
 
 
-def _split(body: bytes) -> list[bytes]:
+def _split(body: bytes) -> Sequence[msgspec.Raw | bytes]:
     try:
-        return [bytes(raw) for raw in _elements(body)]
+        return _elements(body)
     except msgspec.DecodeError:
         masked = _mask_surrogates(body)
         if masked == body:

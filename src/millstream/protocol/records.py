@@ -10,12 +10,12 @@ The order of the rows is the order of the facts.
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from .ends import packed, unpacked
 from .facts import (
     KIND_OF,
     Appended,
@@ -33,7 +33,6 @@ from .facts import (
 
 RECORD_BYTES_MAX = 1 << 20  # ARCHITECTURE §5: what one record may hold; larger bodies travel as Parts
 _LENGTH = struct.Struct("<I")
-_ENDS = "I"
 
 StreamName = tuple[str, int, str]  # key, incarnation, content type
 
@@ -84,7 +83,7 @@ def encode(at_us: int, items: Sequence[tuple[StreamName, Fact]]) -> bytes:
             length += len(data)
             values.append(data)
             if fact.ends is not None:
-                columns.ends.append((row, array(_ENDS, fact.ends).tobytes()))
+                columns.ends.append((row, packed(fact.ends)))
             if fact.producer is not None:
                 columns.producer.append((row, fact.producer.id, fact.producer.epoch, fact.producer.seq))
             if fact.stream_seq is not None:
@@ -101,8 +100,8 @@ def encode(at_us: int, items: Sequence[tuple[StreamName, Fact]]) -> bytes:
             length += _encode_rare(columns, row, fact, values)
         value_ends.append(length)
     columns.streams = list(index)
-    packed = _encode(columns)
-    values[0], values[1] = _LENGTH.pack(len(packed)), packed
+    values[1] = _encode(columns)
+    values[0] = _LENGTH.pack(len(values[1]))
     return b"".join(values)
 
 
@@ -120,7 +119,7 @@ def _encode_rare(columns: Columns, row: int, fact: Fact, values: list[bytes]) ->
         assert isinstance(fact, Created | Part)
         values.append(fact.data)
         if fact.ends is not None:
-            columns.ends.append((row, array(_ENDS, fact.ends).tobytes()))
+            columns.ends.append((row, packed(fact.ends)))
         group = fact.group if isinstance(fact, Part) else fact.part_group
         if group:
             columns.part_group.append((row, group))
@@ -150,7 +149,7 @@ def _hold_fact(kind: int, entry: tuple[int, str, bool]) -> Fact:
 
 def facts_of(columns: Columns, values: memoryview) -> Iterator[tuple[StreamName, Fact]]:
     """Every fact with the stream that it is about, in order."""
-    ends = {row: array(_ENDS, packed) for row, packed in columns.ends}
+    ends = {row: unpacked(data) for row, data in columns.ends}
     producers = {row: ProducerTuple(name, epoch, seq) for row, name, epoch, seq in columns.producer}
     seqs, deadlines, groups = dict(columns.stream_seq), dict(columns.deadline), dict(columns.part_group)
     closes = set(columns.closes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 
 import msgspec
 from msgspec import Struct
@@ -11,6 +10,7 @@ from xxhash import xxh3_64_intdigest as checksum
 
 from millstream.contracts import Footing, StoreDamaged
 from millstream.protocol.chunks import Chunk
+from millstream.protocol.ends import WIDTH, packed, unpacked
 from millstream.protocol.facts import Ends, ForkOrigin, ProducerTuple
 from millstream.protocol.state import Life, StreamState
 
@@ -81,8 +81,13 @@ def decode_stream(key: str, data: bytes) -> tuple[StreamState, Footing]:
 
 
 def encode_block(data: bytes, ends: Ends) -> bytes:
-    packed = b"" if ends is None else array("I", ends).tobytes()
-    rest = _BLOCK.pack(0, _ONE_MESSAGE if ends is None else len(ends))[8:] + packed + data
+    rest = b"".join(
+        (
+            _BLOCK.pack(0, _ONE_MESSAGE if ends is None else len(ends))[8:],
+            b"" if ends is None else packed(ends),
+            data,
+        )
+    )
     return checksum(rest).to_bytes(8, "little") + rest
 
 
@@ -93,6 +98,4 @@ def decode_block(start: int, value: bytes, where: str) -> Chunk:
     at = _BLOCK.size
     if count == _ONE_MESSAGE:
         return start, value[at:], None
-    ends = array("I")
-    ends.frombytes(value[at : at + 4 * count])
-    return start, value[at + 4 * count :], ends
+    return start, value[at + WIDTH * count :], unpacked(value[at : at + WIDTH * count])

@@ -27,12 +27,17 @@ _NEVER = float("inf")
 _BODYLESS = frozenset({204, 304})
 
 
+def _nowhere(data: bytes) -> None:
+    """Where a lost connection writes to."""
+
+
 class Connection(asyncio.Protocol):
     def __init__(self, server: NativeServer) -> None:
         self._server = server
         self._heads = server.heads
         self._handle = server.app.handle
         self._transport: asyncio.Transport | None = None
+        self._write: Callable[[bytes], None] = _nowhere
         self._buffer = b""
         self._head: FramedHead | None = None  # of the request whose body or answer is under way
         self._pieces: list[bytes] = []  # of a body with a length
@@ -62,6 +67,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connections.discard(self)
         self._transport = None
+        self._write = _nowhere  # no cycle with the transport is left behind
         self._closing = True
         self.writable = False
         if self.on_close is not None:

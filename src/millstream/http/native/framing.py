@@ -17,6 +17,7 @@ from millstream.protocol.errors import Code, MillstreamError, Refused
 HEAD_CACHE_ENTRIES_MAX = 8192
 HEAD_CACHE_BYTES_MAX = 1024  # a longer head is parsed each time
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,256})?\r\n")
+_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
 _CHUNK_LINE_MAX = 300
 _TRAILER_BYTES_MAX = 8192
 
@@ -83,6 +84,8 @@ class Heads:
             raise Refused(Code.INVALID_REQUEST, "This is no HTTP request.")
         if len(collector.url) > self._uri_bytes_max:
             raise Refused(Code.URI_TOO_LONG, f"The request target has more than {self._uri_bytes_max} bytes.")
+        if b"#" in collector.url:
+            raise Refused(Code.INVALID_REQUEST, "The request target has a fragment.")
         headers = collect_headers(collector.pairs)
         path, _, query = collector.url.partition(b"?")
         if not path.startswith(b"/") and path != b"*":
@@ -105,7 +108,7 @@ def _path_of_absolute(target: bytes) -> bytes:
 
 
 def _frame(head: FramedHead, pairs: list[tuple[bytes, bytes]]) -> None:
-    lengths = [value for name, value in pairs if name.lower() == b"content-length"]
+    lengths = [value.strip(b" \t") for name, value in pairs if name.lower() == b"content-length"]
     codings = [value for name, value in pairs if name.lower() == b"transfer-encoding"]
     head.length, head.chunked = 0, bool(codings)
     if codings:
@@ -128,14 +131,14 @@ class ChunkedBody:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._pieces: list[bytes] = []
+        self._body = bytearray()  # a list of pieces could cost twenty times its bytes
         self._length = 0
         self._left = -1  # bytes left in the chunk; -1: a size line comes next; -2: trailers
         self._trailer_bytes = 0
         self.done = False
 
     def body(self) -> bytes:
-        return b"".join(self._pieces)
+        return bytes(self._body)
 
     def feed(self, data: bytes) -> int:
         at = 0
@@ -171,8 +174,7 @@ class ChunkedBody:
         if self._left:
             piece = data[at : at + self._left]
             self._left -= len(piece)
-            if piece:
-                self._pieces.append(piece)
+            self._body += piece
             return len(piece)
         if len(data) - at < 2:
             return 0
@@ -192,6 +194,8 @@ class ChunkedBody:
         if self._trailer_bytes > _TRAILER_BYTES_MAX:
             raise _bad_chunk()
         self.done = used == 2
+        if not self.done and not _TRAILER.fullmatch(data, at, end):
+            raise _bad_chunk()
         return used
 
 
