@@ -46,7 +46,7 @@ class Checkpoints:
         self._after_flush = after_flush
         self._kept: deque[tuple[Entry, int, int, int]] = deque()  # entry, incarnation, up to, bytes
         self._kept_bytes = 0
-        self._clean: deque[tuple[Shard, str]] = deque()
+        self._clean: deque[tuple[Shard, Entry, int]] = deque()  # with the sequence that it was saved at
         self._flush: asyncio.Task[None] | None = None
         self.failure: OSError | None = None
 
@@ -69,15 +69,18 @@ class Checkpoints:
         if not shard.dirty and not shard.removals and not shard.holds_refused_unsaved:
             if self._store.applied(shard.index).sequence == shard.sequence:
                 return
-        changes, kept = [], []
-        for entry in shard.dirty:
+        changes, saved_before = [], []
+        kept = [entry for entry in shard.dirty if entry.durable is not None]
+        for entry in kept:
             state = entry.durable
-            if state is None:
-                continue
-            chunks = self._gather(entry)
-            producers = {name: state.producers[name] for name in entry.producers_changed or ()}
-            changes.append(StreamChange(state, entry.footing, chunks, producers))
-            kept.append(entry)
+            assert state is not None
+            producers = (
+                {name: state.producers[name] for name in entry.producers_changed}
+                if entry.producers_changed
+                else {}
+            )
+            saved_before.append(entry.footing.saved_to)
+            changes.append(StreamChange(state, entry.footing, self._gather(entry), producers))
         self._store.checkpoint(
             Checkpoint(
                 shard.index,
@@ -87,26 +90,30 @@ class Checkpoints:
                 list(shard.holds_refused_unsaved),
             )
         )
-        for entry, change in zip(kept, changes, strict=True):
+        sequence, clean = shard.sequence, self._clean
+        for entry, before in zip(kept, saved_before, strict=True):
             entry.saved = True
             entry.producers_changed = None
-            self._keep(entry, sum(len(data) for _, data, _ in change.chunks))
-            self._clean.append((shard, entry.key))
+            entry.saved_at = sequence
+            clean.append((shard, entry, sequence))
+            self._keep(entry, entry.footing.saved_to - before)
         for entry in [entry for entry in shard.dirty if entry.durable is None]:
             if entry.record is None and entry.ahead is None and entry.audience is None:
                 shard.entries.pop(entry.key, None)
         shard.dirty.clear()
         shard.removals.clear()
         shard.holds_refused_unsaved.clear()
-        shard.parts_unsynced.clear()
         shard.unsaved_bytes = 0
         self._forget()
 
     def _gather(self, entry: Entry) -> list[Chunk]:
         """What is not saved yet, in as few pieces as possible, in memory as well."""
+        chunks = entry.chunks
+        if not chunks:
+            return chunks
+        if chunks[-1][0] == entry.footing.saved_to:
+            return [chunks[-1]]
         unsaved = entry.unsaved()
-        if len(unsaved) < 2:
-            return unsaved
         gathered = list(regroup(unsaved, PIECE_BYTES))
         entry.chunks[len(entry.chunks) - len(unsaved) :] = gathered
         return gathered
@@ -149,15 +156,12 @@ class Checkpoints:
 
     def _forget(self) -> None:
         """Streams at rest leave memory, the longest unchanged first."""
-        looked = 0
-        while len(self._clean) > self._limits.entries_max and looked < 4 * self._limits.shard_streams:
+        clean, looked = self._clean, 0
+        while len(clean) > self._limits.entries_max and looked < 4 * self._limits.shard_streams:
             looked += 1
-            shard, key = self._clean.popleft()
-            entry = shard.entries.get(key)
-            if entry is None:
-                continue
-            if entry.record is None and entry.audience is None and entry not in shard.dirty and not entry.chunks:
-                del shard.entries[key]
+            shard, entry, saved_at = clean.popleft()
+            if entry.saved_at == saved_at and entry.at_rest and entry not in shard.dirty:
+                shard.entries.pop(entry.key, None)
 
     # --- flushing -----------------------------------------------------------------------------
 

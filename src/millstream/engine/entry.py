@@ -56,6 +56,7 @@ class Entry:
         "producers_changed",
         "record",
         "saved",
+        "saved_at",
     )
 
     def __init__(self, key: str, durable: StreamState | None, footing: Footing) -> None:
@@ -65,6 +66,7 @@ class Entry:
         self.record: OpenRecord | None = None
         self.footing = footing
         self.saved = durable is not None
+        self.saved_at = 0
         self.chunks: list[Chunk] = []
         self.producers_changed: set[str] | None = None
         self.expires_us: int | None = None if durable is None else durable.deadline_us
@@ -74,6 +76,11 @@ class Entry:
     def latest(self) -> StreamState | None:
         """The state to decide on."""
         return self.ahead if self.ahead is not None else self.durable
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing in memory that the store does not have, and nobody who looks at it."""
+        return self.record is None and self.audience is None and not self.chunks
 
     def begin(self, state: StreamState) -> None:
         """A new stream became durable under this name."""

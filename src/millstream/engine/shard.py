@@ -58,7 +58,6 @@ class Shard:
         self.removals: list[Removal] = []
         self.unsaved_bytes = 0
         self.parts: dict[int, PartGroup] = {}
-        self.parts_unsynced: dict[int, int] = {}  # group: first sequence, until its append is saved
         self.holds_refused: set[str] = store.holds_refused(index)
         self.holds_refused_unsaved: list[str] = []
         self._batch_base = random.below(1 << 62)
@@ -245,9 +244,7 @@ class Shard:
     def _take_parts(self, group_id: int) -> list[tuple[bytes, Ends]]:
         if not group_id:
             return []
-        group = self.parts.pop(group_id)
-        self.parts_unsynced[group_id] = group.first_sequence
-        return group.pieces
+        return self.parts.pop(group_id).pieces
 
     def wait_for(self, record: OpenRecord, done: Done, answer: Any) -> None:
         record.callbacks.append((done, answer))

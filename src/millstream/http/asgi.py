@@ -18,7 +18,7 @@ from millstream.protocol.errors import Code, MillstreamError, Refused
 
 from .app import App
 from .failures import send_error
-from .request import Head, collect_headers
+from .request import Head, HeaderBlock, collect_headers
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -34,7 +34,8 @@ class AsgiLimits(Struct, frozen=True):
 
 
 class AsgiReply:
-    def __init__(self) -> None:
+    def __init__(self, method: str) -> None:
+        self._is_head = method == "HEAD"
         self.on_writable: Callable[[], None] | None = None
         self.on_close: Callable[[], None] | None = None
         self._messages: deque[Message] = deque()
@@ -63,8 +64,9 @@ class AsgiReply:
         self._put({"type": "http.response.start", "status": status, "headers": headers})
 
     def send(self, status: int, headers: bytes, body: bytes = b"") -> None:
-        self._start(status, headers, None if status in (204, 304) else len(body))
-        self._put({"type": "http.response.body", "body": b"" if status in (204, 304) else body})
+        bodyless = status in (204, 304) or (self._is_head and not body)
+        self._start(status, headers, None if bodyless else len(body))
+        self._put({"type": "http.response.body", "body": b"" if bodyless or self._is_head else body})
         self._finish()
 
     def begin(self, status: int, headers: bytes, length: int | None) -> None:
@@ -115,7 +117,7 @@ class AsgiDoor:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = AsgiReply()
+        reply = AsgiReply(scope["method"])
         try:
             head = self._head(scope)
             body = await self._body(head, receive)
@@ -148,7 +150,11 @@ class AsgiDoor:
         root = quote(scope.get("root_path", "")).encode().rstrip(b"/")
         path = raw[len(root) :] if root and raw.startswith(root + b"/") else raw
         head = Head(
-            scope["method"], path, query, collect_headers(scope["headers"]), scope.get("scheme", "http")
+            scope["method"],
+            path,
+            query,
+            HeaderBlock(collect_headers(scope["headers"])),
+            scope.get("scheme", "http"),
         )
         head.full_path = raw
         return head
@@ -157,7 +163,7 @@ class AsgiDoor:
         """The whole body; None when the client went away before its end."""
         limit = self._limits.body_bytes
         declared = head.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
+        if declared.isascii() and declared.isdigit() and int(declared) > limit:
             raise _too_large(limit)
         pieces, length, more = [], 0, True
         while more:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes
 
+from millstream.protocol.appends import AppendRequest
 from millstream.protocol.errors import Code, Refused
 
 PARAMETERS = frozenset({"offset", "live", "cursor", "max_bytes"})
@@ -35,17 +36,34 @@ _SINGLE = frozenset(
 )
 
 
+class HeaderBlock:
+    """The header lines of a request. They repeat from request to request, whatever the target: a
+    door may keep them, and a handler leaves here what it has worked out from them alone."""
+
+    __slots__ = ("append_request", "chunked", "expects_continue", "http_10", "keep_alive", "length", "values")
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values = values
+        self.append_request: AppendRequest | None = None
+        self.length = 0
+        self.chunked = False
+        self.expects_continue = False
+        self.http_10 = False
+        self.keep_alive = True
+
+
 class Head:
-    __slots__ = ("full_path", "headers", "method", "path", "plan", "query", "raw_query", "scheme")
+    __slots__ = ("block", "full_path", "headers", "method", "path", "plan", "query", "raw_query", "scheme")
 
     def __init__(
-        self, method: str, path: bytes, raw_query: bytes, headers: dict[str, str], scheme: str = "http"
+        self, method: str, path: bytes, raw_query: bytes, block: HeaderBlock, scheme: str = "http"
     ) -> None:
         self.method = method
         self.path = path
         self.full_path = path  # with what the application is mounted under
         self.raw_query = raw_query
-        self.headers = headers
+        self.block = block
+        self.headers = block.values
         self.scheme = scheme
         self.query: dict[str, str] | None = None
         self.plan: object = None

@@ -46,7 +46,10 @@ def fork_source(header: str) -> str:
     """`Stream-Forked-From`: a URL path of either surface, or a whole URL, whose path then counts."""
     raw = header.encode("latin-1")
     if b"://" in raw[:10]:
-        raw = urlsplit(raw).path
+        try:
+            raw = urlsplit(raw).path
+        except ValueError as error:
+            raise Refused(Code.INVALID_PATH, f"Stream-Forked-From is no URL: {error}.") from None
     if not raw.startswith(b"/"):
         raw = FLAT_ROOT + raw
     return stream_key(raw)

@@ -31,7 +31,10 @@ class AppendPlan:
 
 
 def append(engine: Engine, head: Head, key: str, body: bytes, reply: Reply) -> None:
-    plan = head.plan = AppendPlan(key, append_request(head))
+    request = head.block.append_request
+    if request is None:
+        request = head.block.append_request = append_request(head)
+    plan = head.plan = AppendPlan(key, request)
     append_planned(engine, plan, body, reply)
 
 

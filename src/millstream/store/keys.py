@@ -14,12 +14,14 @@ One column family, kinds by prefix: without a write-ahead log, flushing saves on
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 _SHARD = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
 _TWO = struct.Struct(">QQ")
 
 
+@cache
 def prefix(shard: int, kind: bytes) -> bytes:
     return _SHARD.pack(shard) + kind
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from millstream.http.failures import send_error
+from millstream.http.request import Head
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
-from .framing import ChunkedBody, FramedHead, body_too_large
+from .framing import ChunkedBody, body_too_large
 from .status import STATUS_LINES
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _nowhere
         self._buffer = b""
-        self._head: FramedHead | None = None  # of the request whose body or answer is under way
+        self._head: Head | None = None  # of the request whose body or answer is under way
         self._pieces: list[bytes] = []  # of a body with a length
         self._missing = 0
         self._chunks: ChunkedBody | None = None
@@ -136,8 +137,9 @@ class Connection(asyncio.Protocol):
             self._buffer = buffer[2:]
             return True
         head = self._heads.get(buffer[:end])
-        length = head.length
-        if not head.chunked and len(buffer) - end >= length and length <= limits.body_bytes:
+        block = head.block
+        length = block.length
+        if not block.chunked and len(buffer) - end >= length and length <= limits.body_bytes:
             body = buffer[end : end + length] if length else b""
             self._buffer = buffer[end + length :]
             self._head = head
@@ -148,15 +150,15 @@ class Connection(asyncio.Protocol):
         if length > limits.body_bytes:
             raise body_too_large(limits.body_bytes)
         self.deadline = self._server.now + limits.body_seconds
-        if head.chunked:
+        if block.chunked:
             self._chunks = ChunkedBody(limits.body_bytes)
         else:
             self._missing = length
-        if head.expects_continue and not self._buffer:
+        if block.expects_continue and not self._buffer:
             self._write(_CONTINUE)
         return True
 
-    def _take_body(self, head: FramedHead) -> bool:
+    def _take_body(self, head: Head) -> bool:
         self.deadline = self._server.now + self._server.limits.body_seconds
         if self._chunks is not None:
             used = self._chunks.feed(self._buffer)
@@ -177,7 +179,7 @@ class Connection(asyncio.Protocol):
         self._dispatch(head, body)
         return True
 
-    def _dispatch(self, head: FramedHead, body: bytes) -> None:
+    def _dispatch(self, head: Head, body: bytes) -> None:
         self._answering = True
         self.deadline = _NEVER
         self._handle(head, body, self)
@@ -195,11 +197,11 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         head = self._head
-        closing = self._closing or self._draining or head is None or not head.keep_alive
+        closing = self._closing or self._draining or head is None or not head.block.keep_alive
         if status in _BODYLESS:
             length = b""
             body = b""
-        elif head is not None and head.is_head:
+        elif head is not None and head.method == "HEAD":
             length = b"" if not body else b"Content-Length: %d\r\n" % len(body)
             body = b""
         else:
@@ -227,18 +229,18 @@ class Connection(asyncio.Protocol):
         self._left = length
         if length is not None:
             framing = b"Content-Length: %d\r\n" % length
-        elif self._head.http_10:
+        elif self._head.block.http_10:
             framing = b""
         else:
             framing = _CHUNKED
-        if not self._head.keep_alive or self._draining or (length is None and self._head.http_10):
+        if not self._head.block.keep_alive or self._draining or (length is None and self._head.block.http_10):
             framing += _CLOSE
         self._write(b"".join((STATUS_LINES[status], self._server.date, headers, framing, b"\r\n")))
 
     def write(self, data: bytes) -> None:
         if self._transport is None or not data:
             return
-        if self._left is None and self._head is not None and not self._head.http_10:
+        if self._left is None and self._head is not None and not self._head.block.http_10:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         self._write(data)
 
@@ -247,10 +249,12 @@ class Connection(asyncio.Protocol):
             return
         head = self._head
         assert head is not None
-        if self._left is None and not head.http_10:
+        if self._left is None and not head.block.http_10:
             self._write(b"0\r\n\r\n")
         self._begun = False
-        self._finish(self._draining or not head.keep_alive or (self._left is None and head.http_10))
+        self._finish(
+            self._draining or not head.block.keep_alive or (self._left is None and head.block.http_10)
+        )
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -2,7 +2,7 @@
 
 httptools (llhttp) judges the head; what would let two servers disagree about where a request ends
 is refused on top: both length headers, a transfer coding other than `chunked`, a bad chunk.
-Heads come again byte for byte, so the last ones are kept parsed.
+What comes again byte for byte is kept parsed: whole heads, and header blocks.
 """
 
 from __future__ import annotations
@@ -11,28 +11,17 @@ import re
 
 import httptools
 
-from millstream.http.request import Head, collect_headers
+from millstream.http.request import Head, HeaderBlock, collect_headers
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
-HEAD_CACHE_ENTRIES_MAX = 8192
-HEAD_CACHE_BYTES_MAX = 1024  # a longer head is parsed each time
+HEADS_MAX = 8192  # whole heads kept: the same request for the same stream
+BLOCKS_MAX = 4096  # header blocks kept: the same client, whatever the stream
+KEPT_BYTES_MAX = 1024  # longer ones are parsed each time
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]{0,256})?\r\n")
 _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
+_LINE = re.compile(rb"(GET|POST|PUT|DELETE|HEAD|OPTIONS) (/[!\x22$-~]*) HTTP/1\.1")
 _CHUNK_LINE_MAX = 300
 _TRAILER_BYTES_MAX = 8192
-
-
-class FramedHead(Head):
-    """A head with what the connection has to know."""
-
-    __slots__ = ("chunked", "expects_continue", "http_10", "is_head", "keep_alive", "length")
-
-    chunked: bool
-    expects_continue: bool
-    http_10: bool
-    is_head: bool
-    keep_alive: bool
-    length: int
 
 
 class _Collector:
@@ -52,23 +41,45 @@ class _Collector:
 
 
 class Heads:
-    """Parses heads and keeps the ones that come again."""
+    """Parses heads, and keeps what comes again: whole heads, and header blocks by themselves.
+
+    A kept block stands only for bytes that httptools has judged; what then differs is the request
+    line, and a plain one (`_LINE`) needs no second opinion.
+    """
 
     def __init__(self, scheme: str, uri_bytes_max: int) -> None:
         self._scheme, self._uri_bytes_max = scheme, uri_bytes_max
-        self._cache: dict[bytes, FramedHead] = {}
+        self._heads: dict[bytes, Head] = {}
+        self._blocks: dict[bytes, HeaderBlock] = {}
 
-    def get(self, raw: bytes) -> FramedHead:
-        head = self._cache.get(raw)
+    def get(self, raw: bytes) -> Head:
+        head = self._heads.get(raw)
         if head is None:
-            head = self._parse(raw)
-            if len(raw) <= HEAD_CACHE_BYTES_MAX:
-                if len(self._cache) >= HEAD_CACHE_ENTRIES_MAX:
-                    self._cache.clear()
-                self._cache[raw] = head
+            head = self._assemble(raw)
+            if len(raw) <= KEPT_BYTES_MAX:
+                if len(self._heads) >= HEADS_MAX:
+                    self._heads.clear()
+                self._heads[raw] = head
         return head
 
-    def _parse(self, raw: bytes) -> FramedHead:
+    def _assemble(self, raw: bytes) -> Head:
+        line, _, rest = raw.partition(b"\r\n")
+        block = self._blocks.get(rest)
+        match = _LINE.fullmatch(line) if block is not None else None
+        if block is None or match is None:
+            head = self._parse(raw)
+            if len(rest) <= KEPT_BYTES_MAX and not head.block.http_10:
+                if len(self._blocks) >= BLOCKS_MAX:
+                    self._blocks.clear()
+                self._blocks[rest] = head.block
+            return head
+        target = match[2]
+        if len(target) > self._uri_bytes_max:
+            raise _uri_too_long(self._uri_bytes_max)
+        path, _, query = target.partition(b"?")
+        return Head(match[1].decode(), path, query, block, self._scheme)
+
+    def _parse(self, raw: bytes) -> Head:
         collector = _Collector()
         parser = httptools.HttpRequestParser(collector)
         try:
@@ -83,21 +94,24 @@ class Heads:
         if not collector.complete:
             raise Refused(Code.INVALID_REQUEST, "This is no HTTP request.")
         if len(collector.url) > self._uri_bytes_max:
-            raise Refused(Code.URI_TOO_LONG, f"The request target has more than {self._uri_bytes_max} bytes.")
+            raise _uri_too_long(self._uri_bytes_max)
         if b"#" in collector.url:
             raise Refused(Code.INVALID_REQUEST, "The request target has a fragment.")
         headers = collect_headers(collector.pairs)
         path, _, query = collector.url.partition(b"?")
         if not path.startswith(b"/") and path != b"*":
             path = _path_of_absolute(path)
-        head = FramedHead(parser.get_method().decode("latin-1"), path, query, headers, self._scheme)
-        head.http_10 = version == "1.0"
-        if not head.http_10 and not headers.get("host"):
+        block = HeaderBlock(headers)
+        block.http_10 = version == "1.0"
+        if not block.http_10 and not headers.get("host"):
             raise Refused(Code.INVALID_REQUEST, "The Host header is missing.")
-        head.keep_alive = parser.should_keep_alive() and "close" not in headers.get("connection", "").lower()
-        head.is_head = head.method == "HEAD"
-        _frame(head, collector.pairs)
-        return head
+        block.keep_alive = parser.should_keep_alive() and "close" not in headers.get("connection", "").lower()
+        _frame(block, collector.pairs)
+        return Head(parser.get_method().decode("latin-1"), path, query, block, self._scheme)
+
+
+def _uri_too_long(uri_bytes_max: int) -> Refused:
+    return Refused(Code.URI_TOO_LONG, f"The request target has more than {uri_bytes_max} bytes.")
 
 
 def _path_of_absolute(target: bytes) -> bytes:
@@ -107,23 +121,23 @@ def _path_of_absolute(target: bytes) -> bytes:
     return b"/" + rest.partition(b"/")[2]
 
 
-def _frame(head: FramedHead, pairs: list[tuple[bytes, bytes]]) -> None:
+def _frame(block: HeaderBlock, pairs: list[tuple[bytes, bytes]]) -> None:
     lengths = [value.strip(b" \t") for name, value in pairs if name.lower() == b"content-length"]
     codings = [value for name, value in pairs if name.lower() == b"transfer-encoding"]
-    head.length, head.chunked = 0, bool(codings)
+    block.chunked = bool(codings)
     if codings:
         if lengths:
             raise Refused(Code.INVALID_REQUEST, "Content-Length and Transfer-Encoding exclude each other.")
-        if len(codings) > 1 or codings[0].strip().lower() != b"chunked" or head.http_10:
+        if len(codings) > 1 or codings[0].strip().lower() != b"chunked" or block.http_10:
             raise Refused(Code.INVALID_REQUEST, "The only transfer coding is 'chunked', on HTTP/1.1.")
     elif lengths:
         if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > 15:
             raise Refused(Code.INVALID_REQUEST, "Content-Length is one whole number.")
-        head.length = int(lengths[0])
-    expect = head.headers.get("expect", "").lower()
+        block.length = int(lengths[0])
+    expect = block.values.get("expect", "").lower()
     if expect not in ("", "100-continue"):
         raise Refused(Code.EXPECTATION_FAILED)
-    head.expects_continue = bool(expect) and not head.http_10
+    block.expects_continue = bool(expect) and not block.http_10
 
 
 class ChunkedBody:
