@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from millstream.http.asgi import AsgiDoor, Receive, Scope, Send
 from millstream.settings import load
-from millstream.wiring import Node, asgi_door
-
-SWITCH_INTERVAL_SECONDS = 0.0005  # as in `millstream serve`: the journal's thread must get the GIL
+from millstream.wiring import Node, asgi_door, tune_interpreter
 
 
 class MillstreamApp:
@@ -36,7 +33,7 @@ class MillstreamApp:
         async with self._opening:
             if self._door is None:
                 settings = load(self._config, os.environ, self._keys)
-                sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+                tune_interpreter()
                 self._node = Node(settings)
                 await self._node.start()
                 self._door = asgi_door(self._node, settings)

@@ -104,7 +104,7 @@ class Footing(Struct):
 
 
 class StreamChange(Struct):
-    """One changed stream of a checkpoint. The store brings `footing` up to date."""
+    """One changed stream of a checkpoint. The store replaces `footing` by the new one."""
 
     state: StreamState
     footing: Footing

@@ -8,7 +8,6 @@ here, and a test compares the two.
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -202,7 +201,14 @@ def load(config: Path | None, environment: Mapping[str, str], flags: Mapping[str
     if config is not None:
         raw.update(_from_file(config))
     raw.update(_from_environment(environment, warnings))
-    raw.update({key: value for key, value in flags.items() if value is not None})
+    for key, value in flags.items():
+        if key in WITHOUT_EFFECT:
+            if value is not None:
+                warnings.append(f"{key} has no effect here")
+        elif key not in KEYS:
+            raise SettingsError(f"The key {key} is unknown.{_nearest(key)}")
+        elif value is not None:
+            raw[key] = value
     warnings.extend(f"{key} {why}" for key, why in WITHOUT_EFFECT.items() if key in raw)
     values: dict[str, Any] = {}
     for key, spec in KEYS.items():
@@ -266,7 +272,3 @@ def _from_environment(environment: Mapping[str, str], warnings: list[str]) -> di
 def _nearest(key: str) -> str:
     same_table = [known for known in KEYS if known.partition(".")[0] == key.partition(".")[0]]
     return f" Known in this table: {', '.join(same_table)}." if same_table else ""
-
-
-def from_environment() -> Settings:
-    return load(None, os.environ, {})

@@ -6,6 +6,7 @@ import logging
 import random
 import secrets
 import ssl
+import sys
 import time
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from millstream.settings import Settings, SettingsError
 from millstream.store import DataDirectory, DirectoryRefused, KeyspaceStore, RocksMap
 
 log = logging.getLogger("millstream")
+
+SWITCH_INTERVAL_SECONDS = 0.0005
 
 
 class StartRefused(Exception):
@@ -40,6 +43,11 @@ class SeededRandom:
 
     def below(self, bound: int) -> int:
         return self._random.randrange(bound)
+
+
+def tune_interpreter() -> None:
+    """The journal's thread must not wait 5 ms for the GIL after a sync."""
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
 
 class Node:
@@ -70,7 +78,8 @@ class Node:
             self.engine, clock, dice, live_limits(settings), settings.text("server.public_url") or None
         )
         log.info(
-            "opened %s: %d shards, %d records replayed in %.0f ms",
+            "node %s opened %s: %d shards, %d records replayed in %.0f ms",
+            settings.text("server.node_id"),
             path,
             shards,
             self.engine.replayed,
@@ -127,12 +136,12 @@ def engine_limits(settings: Settings) -> EngineLimits:
         admission_wait_seconds=settings.seconds("limits.admission_wait"),
         messages_max=settings.number("limits.messages"),
         disk_free_min_bytes=settings.number("limits.disk_free_min"),
+        entries_max=settings.number("store.streams_in_memory"),
         checkpoint=CheckpointLimits(
             shard_bytes=settings.number("store.checkpoint"),
             shard_streams=settings.number("store.checkpoint_streams"),
             journal_bytes=settings.number("journal.flush_after"),
             memory_bytes=settings.number("store.memory"),
-            entries_max=settings.number("store.streams_in_memory"),
         ),
     )
 

@@ -6,19 +6,17 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 import time
 
 import uvloop
 
 from millstream.settings import Settings, SettingsError
-from millstream.wiring import Node, StartRefused, native_server, reload_tls
+from millstream.wiring import Node, StartRefused, native_server, reload_tls, tune_interpreter
 
 from .logs import set_up
 
 log = logging.getLogger("millstream")
 
-SWITCH_INTERVAL_SECONDS = 0.0005  # the journal's thread must not wait 5 ms for the GIL after a sync
 # Nothing here lives in a cycle for long, and a full collection over a million streams would hold up
 # the loop: young objects are looked at, old ones practically never.
 GC_THRESHOLDS = (10_000, 50, 100_000)
@@ -28,7 +26,7 @@ def run(settings: Settings) -> int:
     set_up(settings.text("server.log_format"))
     for warning in settings.warnings:
         log.warning("%s", warning)
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    tune_interpreter()
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         return uvloop.run(_serve(settings))

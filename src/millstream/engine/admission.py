@@ -28,6 +28,12 @@ class Admission:
         self._parked: deque[tuple[Try, Done, float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self.closed = False
+        self._admitting = False
+
+    @property
+    def must_wait(self) -> bool:
+        """Whoever comes now stands behind those who wait already."""
+        return self.closed or (bool(self._parked) and not self._admitting)
 
     def refusal(self, code: Code | None) -> Refused:
         return Refused(code or Code.OVERLOADED, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
@@ -49,11 +55,14 @@ class Admission:
         self.closed = self._reason() is not None
         while self._parked and not self.closed:
             attempt, done, _ = self._parked.popleft()
+            self._admitting = True
             try:
                 attempt()
             except MillstreamError as error:
                 done(error)
-            self.closed = self._reason() is not None
+            finally:
+                self._admitting = False
+            self.closed = self.closed or self._reason() is not None
 
     def _expire(self) -> None:
         self._timer = None

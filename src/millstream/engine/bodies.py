@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from millstream.protocol.chunks import cut
 from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.facts import Ends, Part
-from millstream.protocol.json_messages import flatten
+from millstream.protocol.json_messages import SLICE_BYTES, flatten, flatten_in_slices
 
 from .shard import Shard
 
+PAUSE_SECONDS = 0.0005  # between slices: what has arrived meanwhile is handled first
 PART_BYTES = 512 << 10  # a body above this is cut; two of them fill a record
+
+
+def is_large(body: bytes, is_json: bool) -> bool:
+    return is_json and len(body) > SLICE_BYTES
 
 
 def stored_form(body: bytes, is_json: bool, messages_max: int, *, allow_empty: bool) -> tuple[bytes, Ends]:
@@ -22,6 +28,30 @@ def stored_form(body: bytes, is_json: bool, messages_max: int, *, allow_empty: b
     if count == 0 and not allow_empty:
         raise Refused(Code.EMPTY_ARRAY, hint="Send at least one element.")
     return data, ends
+
+
+class Flattening:
+    """Flattens a large JSON body in slices; in between the event loop serves everybody else."""
+
+    def __init__(
+        self,
+        body: bytes,
+        messages_max: int,
+        done: Callable[[bytes, Ends, int], None],
+        failed: Callable[[MillstreamError], None],
+    ) -> None:
+        self._steps = flatten_in_slices(body, messages_max)
+        self._done, self._failed = done, failed
+
+    def advance(self) -> None:
+        try:
+            next(self._steps)
+        except StopIteration as finished:
+            self._done(*finished.value)
+        except MillstreamError as error:
+            self._failed(error)
+        else:
+            asyncio.get_running_loop().call_later(PAUSE_SECONDS, self.advance)
 
 
 class PartUpload:
@@ -47,7 +77,7 @@ class PartUpload:
 
     def advance(self, outcome: MillstreamError | None = None) -> None:
         if outcome is not None:
-            self.drop()
+            self._shard.parts.pop(self._group, None)
             self._failed(outcome)
             return
         piece = next(self._pieces, None)
@@ -57,6 +87,3 @@ class PartUpload:
         record = self._shard.add_nameless(Part(self._group, piece[1], piece[2]))
         record.callbacks.append((self.advance, None))
         self._wake(self._shard)
-
-    def drop(self) -> None:
-        self._shard.parts.pop(self._group, None)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from millstream.contracts import Applied, Checkpoint, Journal, Removal, Store, StreamChange
+from millstream.contracts import Applied, Checkpoint, Journal, Removal, Store, StoreDamaged, StreamChange
 from millstream.protocol.chunks import Chunk, regroup
 
 from .entry import Entry
@@ -25,12 +25,14 @@ from .shard import Shard
 log = logging.getLogger("millstream.engine")
 
 
+RETRY_SECONDS = 1.0
+
+
 class CheckpointLimits(Struct, frozen=True):
     shard_bytes: int = 1 << 20
     shard_streams: int = 1000
     journal_bytes: int = 32 << 20  # a flush begins; at twice this, appends wait for it
     memory_bytes: int = 256 << 20  # saved bytes that stay in memory for readers
-    entries_max: int = 200_000  # streams whose state stays in memory though nothing happens to them
 
 
 class Checkpoints:
@@ -46,17 +48,20 @@ class Checkpoints:
         self._after_flush = after_flush
         self._kept: deque[tuple[Entry, int, int, int]] = deque()  # entry, incarnation, up to, bytes
         self._kept_bytes = 0
-        self._clean: deque[tuple[Shard, Entry, int]] = deque()  # with the sequence that it was saved at
         self._flush: asyncio.Task[None] | None = None
-        self.failure: OSError | None = None
+        self.failure: OSError | StoreDamaged | None = None  # until a flush succeeds
 
     def after_commit(self, shards: Sequence[Shard]) -> None:
-        for shard in shards:
-            if (
-                shard.unsaved_bytes >= self._limits.shard_bytes
-                or len(shard.dirty) >= self._limits.shard_streams
-            ):
-                self.save(shard)
+        if self.failure is None:
+            for shard in shards:
+                if (
+                    shard.unsaved_bytes >= self._limits.shard_bytes
+                    or len(shard.dirty) >= self._limits.shard_streams
+                ):
+                    try:
+                        self.save(shard)
+                    except (OSError, StoreDamaged) as error:
+                        self._failed(error)
         if self._flush is None and self._journal.bytes_held() >= self._limits.journal_bytes:
             self.begin_flush()
 
@@ -67,9 +72,9 @@ class Checkpoints:
 
     def save(self, shard: Shard) -> None:
         if not shard.dirty and not shard.removals and not shard.holds_refused_unsaved:
-            if self._store.applied(shard.index).sequence == shard.sequence:
+            if self._store.applied(shard.index) == self._applied(shard):
                 return
-        changes, saved_before = [], []
+        changes = []
         kept = [entry for entry in shard.dirty if entry.durable is not None]
         for entry in kept:
             state = entry.durable
@@ -79,7 +84,6 @@ class Checkpoints:
                 if entry.producers_changed
                 else {}
             )
-            saved_before.append(entry.footing.saved_to)
             changes.append(StreamChange(state, entry.footing, self._gather(entry), producers))
         self._store.checkpoint(
             Checkpoint(
@@ -90,21 +94,23 @@ class Checkpoints:
                 list(shard.holds_refused_unsaved),
             )
         )
-        sequence, clean = shard.sequence, self._clean
-        for entry, before in zip(kept, saved_before, strict=True):
+        for entry, change in zip(kept, changes, strict=True):
+            length = change.footing.saved_to - entry.footing.saved_to
+            entry.footing = change.footing
             entry.saved = True
             entry.producers_changed = None
-            entry.saved_at = sequence
-            clean.append((shard, entry, sequence))
-            self._keep(entry, entry.footing.saved_to - before)
+            self._keep(entry, length)
+            shard.rest(entry)
         for entry in [entry for entry in shard.dirty if entry.durable is None]:
-            if entry.record is None and entry.ahead is None and entry.audience is None:
+            if entry.at_rest and entry.ahead is None:
                 shard.entries.pop(entry.key, None)
+            else:
+                shard.rest(entry)
         shard.dirty.clear()
         shard.removals.clear()
         shard.holds_refused_unsaved.clear()
         shard.unsaved_bytes = 0
-        self._forget()
+        shard.forget()
 
     def _gather(self, entry: Entry) -> list[Chunk]:
         """What is not saved yet, in as few pieces as possible, in memory as well."""
@@ -154,15 +160,6 @@ class Checkpoints:
             if old.durable is not None and old.durable.incarnation == incarnation:
                 old.chunks = [chunk for chunk in old.chunks if chunk[0] >= upto]
 
-    def _forget(self) -> None:
-        """Streams at rest leave memory, the longest unchanged first."""
-        clean, looked = self._clean, 0
-        while len(clean) > self._limits.entries_max and looked < 4 * self._limits.shard_streams:
-            looked += 1
-            shard, entry, saved_at = clean.popleft()
-            if entry.saved_at == saved_at and entry.at_rest and entry not in shard.dirty:
-                shard.entries.pop(entry.key, None)
-
     # --- flushing -----------------------------------------------------------------------------
 
     def begin_flush(self) -> None:
@@ -172,20 +169,23 @@ class Checkpoints:
     async def _flush_all(self) -> None:
         try:
             for shard in self._shards:
-                if shard.dirty or shard.removals:
-                    self.save(shard)
-                    await asyncio.sleep(0)
+                self.save(shard)
+                await asyncio.sleep(0)
             before = [self._applied_in_store(shard) for shard in self._shards]
             await asyncio.to_thread(self._store.flush)
             self._journal.trim(before)
             self.failure = None
-        except OSError as error:
-            self.failure = error
-            log.error("saving the store failed: %s; the journal keeps what it holds", error)
-            await asyncio.sleep(1.0)
+        except (OSError, StoreDamaged) as error:
+            self._failed(error)
+            await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._flush = None
         self._after_flush()
+
+    def _failed(self, error: OSError | StoreDamaged) -> None:
+        """The journal keeps what it holds; the next flush tries again."""
+        self.failure = error
+        log.error("saving to the store failed: %s; the journal keeps what it holds", error)
 
     def _applied_in_store(self, shard: Shard) -> int:
         applied = self._store.applied(shard.index)

@@ -96,7 +96,6 @@ class Commits:
         log.error("a commit failed (%s); reads go on, writes wait until the journal is reopened", error)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + RESOLVE_SECONDS_MAX
-        touched = dict.fromkeys((*self._in_flight, *self._waiting))
         told = False
         while True:
             try:
@@ -106,17 +105,21 @@ class Commits:
                 log.error("the journal does not reopen: %s", again)
             if not told and loop.time() > deadline:
                 told = True
-                for shard in touched:
-                    record = shard.in_flight
-                    if record is not None:
-                        callbacks, record.callbacks = record.callbacks, []
-                        for done, _ in callbacks:
-                            done(OutcomeUnknown())
+                self._give_up_waiting()
             await asyncio.sleep(REOPEN_WAIT_SECONDS)
-        self._settle(list(touched))
+        self._settle()
         log.warning("the journal is open again; writes go on")
 
-    def _settle(self, touched: list[Shard]) -> None:
+    def _give_up_waiting(self) -> None:
+        """Nobody is left waiting: the record on its way is unknown, the others were never sent."""
+        for shard in dict.fromkeys((*self._in_flight, *self._waiting)):
+            if shard.in_flight is not None:
+                shard.in_flight.fail(OutcomeUnknown())
+            for record in shard.waiting_records():
+                record.fail(NotApplied())
+
+    def _settle(self) -> None:
+        touched = dict.fromkeys((*self._in_flight, *self._waiting))
         self._in_flight, self._waiting = [], {}
         self._resolving = None
         found: list[Shard] = []
@@ -128,7 +131,7 @@ class Commits:
                     entry.wake()
                 record.answer()
                 found.append(shard)
-            for lost in shard.failed(NotApplied(), tail):
+            for lost in shard.failed(tail):
                 lost.fail(NotApplied())
         self.idle.set()
         self._after_commit(found)

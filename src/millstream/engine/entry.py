@@ -54,9 +54,9 @@ class Entry:
         "footing",
         "key",
         "producers_changed",
+        "queued",
         "record",
         "saved",
-        "saved_at",
     )
 
     def __init__(self, key: str, durable: StreamState | None, footing: Footing) -> None:
@@ -66,7 +66,7 @@ class Entry:
         self.record: OpenRecord | None = None
         self.footing = footing
         self.saved = durable is not None
-        self.saved_at = 0
+        self.queued = False
         self.chunks: list[Chunk] = []
         self.producers_changed: set[str] | None = None
         self.expires_us: int | None = None if durable is None else durable.deadline_us
@@ -79,8 +79,12 @@ class Entry:
 
     @property
     def at_rest(self) -> bool:
-        """Nothing in memory that the store does not have, and nobody who looks at it."""
-        return self.record is None and self.audience is None and not self.chunks
+        """Nothing in flight, no bytes in memory, and nobody who looks at it."""
+        return self.record is None and not self.watched and not self.chunks
+
+    @property
+    def watched(self) -> bool:
+        return self.audience is not None and bool(self.audience.waiters)
 
     def begin(self, state: StreamState) -> None:
         """A new stream became durable under this name."""

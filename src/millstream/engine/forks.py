@@ -111,7 +111,7 @@ class Holds:
         if isinstance(origin, ForkOrigin):  # an error: what was not released is found by `reconcile`
             self.release(origin.source, origin.source_incarnation, origin.hold)
 
-    def released_by(self, entry: Entry, state: StreamState) -> Callable[[object], None] | None:
+    def released_by(self, state: StreamState) -> Callable[[object], None] | None:
         """What is to happen when the removal of this fork is durable."""
         origin = state.origin
         if origin is None:

@@ -38,11 +38,13 @@ class OpenRecord:
         return self.sealed
 
     def answer(self) -> None:
-        for done, answer in self.callbacks:
+        callbacks, self.callbacks = self.callbacks, []
+        for done, answer in callbacks:
             done(answer)
 
     def fail(self, error: MillstreamError) -> None:
-        for done, _ in self.callbacks:
+        callbacks, self.callbacks = self.callbacks, []
+        for done, _ in callbacks:
             done(error)
 
 

@@ -1,6 +1,6 @@
 """A shard: its streams, its one order of records, and how a fact becomes durable.
 
-Everything here runs on the event loop and never waits. `add` puts a fact into the open record and
+Everything here runs on the event loop and never waits. `add_…` puts a fact into the open record and
 applies it to the stream's `ahead`; `commit_next` hands the record out; `committed` applies the
 same facts to what everybody sees, then wakes readers, then answers. A failed record takes every
 later one with it (`failed`), and the shard goes back to its durable state.
@@ -9,11 +9,9 @@ later one with it (`failed`), and the shard goes back to its durable state.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from millstream.contracts import Clock, Footing, Random, Removal, SealedRecord, ShardTail, Store
 from millstream.protocol import state as states
-from millstream.protocol.errors import MillstreamError
 from millstream.protocol.facts import (
     Appended,
     Created,
@@ -28,8 +26,9 @@ from millstream.protocol.records import RECORD_BYTES_MAX, StreamName
 from millstream.protocol.state import Life, StreamState
 
 from .entry import Entry
-from .record import Done, OpenRecord
+from .record import OpenRecord
 
+FORGET_LOOKS_MAX = 4000  # per attempt, so that it does not hold up the loop
 FACT_OVERHEAD = 64  # what a small fact adds to a record besides its bytes, about
 _NO_NAME: StreamName = ("", 0, "")
 
@@ -37,18 +36,21 @@ _NO_NAME: StreamName = ("", 0, "")
 class PartGroup:
     """The Parts of one body, from the first that is durable on until their append is applied."""
 
-    __slots__ = ("epoch", "first_sequence", "length", "pieces")
+    __slots__ = ("first_sequence", "length", "pieces")
 
-    def __init__(self, first_sequence: int, epoch: int) -> None:
+    def __init__(self, first_sequence: int) -> None:
         self.first_sequence = first_sequence
-        self.epoch = epoch
         self.pieces: list[tuple[bytes, Ends]] = []
         self.length = 0
 
 
 class Shard:
-    def __init__(self, index: int, store: Store, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, index: int, store: Store, clock: Clock, random: Random, entries_max: int = 200_000
+    ) -> None:
         self.index = index
+        self._entries_max = entries_max
+        self._resting: deque[Entry] = deque()
         self._store, self._clock = store, clock
         self.entries: dict[str, Entry] = {}
         self.open: OpenRecord | None = None
@@ -74,7 +76,9 @@ class Shard:
             loaded = self._store.load(self.index, key)
             if loaded is None:
                 return None
+            self.forget()
             entry = self.entries[key] = Entry(key, *loaded)
+            self.rest(entry)
         return entry
 
     def find_or_make(self, key: str) -> Entry:
@@ -82,6 +86,27 @@ class Shard:
         if entry is None:
             entry = self.entries[key] = Entry(key, None, Footing())
         return entry
+
+    def rest(self, entry: Entry) -> None:
+        """The store has everything of it: it may leave memory when there are too many."""
+        if not entry.queued:
+            entry.queued = True
+            self._resting.append(entry)
+
+    def forget(self) -> None:
+        """Streams at rest leave memory, the longest unchanged first."""
+        looks = FORGET_LOOKS_MAX if len(self.entries) > self._entries_max else 0
+        while looks and self._resting and len(self.entries) > self._entries_max:
+            looks -= 1
+            entry = self._resting.popleft()
+            entry.queued = False
+            if entry in self.dirty:
+                continue  # it comes back when it has been saved
+            if entry.at_rest:
+                if self.entries.get(entry.key) is entry:
+                    del self.entries[entry.key]
+            else:
+                self.rest(entry)
 
     def new_incarnation(self, above: int = 0) -> int:
         self.last_incarnation = max(self._clock.now_us(), self.last_incarnation + 1, above + 1)
@@ -201,7 +226,9 @@ class Shard:
             self._add_chunks(entry, durable.tail - sum(len(data) for data, _ in pieces), pieces)
             return
         state = entry.durable
-        assert state is not None
+        if state is None or state.incarnation != name[1]:
+            assert not isinstance(fact, Appended)  # a stream that has gone can only be ended again
+            return
         if isinstance(fact, Appended):
             pieces = self._take_parts(fact.part_group) or ([(fact.data, fact.ends)] if fact.data else [])
             states.append(state, fact, sum(len(data) for data, _ in pieces), at_us)
@@ -234,7 +261,7 @@ class Shard:
         if isinstance(fact, Part):
             group = self.parts.get(fact.group)
             if group is None:
-                group = self.parts[fact.group] = PartGroup(record.sequence, record.epoch)
+                group = self.parts[fact.group] = PartGroup(record.sequence)
             group.pieces.append((fact.data, fact.ends))
             group.length += len(fact.data)
         elif isinstance(fact, HoldRefused):
@@ -246,15 +273,17 @@ class Shard:
             return []
         return self.parts.pop(group_id).pieces
 
-    def wait_for(self, record: OpenRecord, done: Done, answer: Any) -> None:
-        record.callbacks.append((done, answer))
-
     # --- failing ------------------------------------------------------------------------------
 
-    def failed(self, error: MillstreamError, tail: ShardTail) -> list[OpenRecord]:
+    def waiting_records(self) -> list[OpenRecord]:
+        """Records that were never handed out."""
+        return [record for record in (*self._full, self.open) if record is not None]
+
+    def failed(self, tail: ShardTail) -> list[OpenRecord]:
         """The record in flight did not become durable: back to the durable state. The records
         whose callbacks are to be failed are returned."""
-        records = [r for r in (self.in_flight, *self._full, self.open) if r is not None]
+        in_flight = [] if self.in_flight is None else [self.in_flight]
+        records = in_flight + self.waiting_records()
         self.in_flight, self.open = None, None
         self._full.clear()
         for record in records:
@@ -262,7 +291,7 @@ class Shard:
                 if entry is not None:
                     entry.ahead = None
                     entry.record = None
-                    if entry.durable is None and entry.audience is None and entry not in self.dirty:
+                    if entry.durable is None and not entry.watched and entry not in self.dirty:
                         self.entries.pop(entry.key, None)
         self.next_sequence = max(self.next_sequence, tail.next_sequence)
         return records

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from millstream.contracts import Clock, Random
 from millstream.engine import Engine
-from millstream.protocol.errors import Code, MillstreamError, Refused
+from millstream.protocol.errors import Code, Refused
 
 from . import reads, writes
-from .failures import send_error
+from .failures import FAILURES, send_failure
 from .live import Live, LiveLimits
 from .reply import NO_STORE, PREFLIGHT, Reply
 from .request import Head
@@ -43,8 +43,8 @@ class App:
             if type(plan) is reads.ReadPlan:
                 return self._read(plan, reply)
             self._route(head, body, reply)
-        except MillstreamError as error:
-            send_error(reply, error)
+        except FAILURES as failure:
+            send_failure(reply, failure)
 
     def _route(self, head: Head, body: bytes, reply: Reply) -> None:
         if head.method == "OPTIONS":

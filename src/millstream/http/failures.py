@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 
-from millstream.protocol.errors import MillstreamError
+from millstream.contracts import StoreDamaged
+from millstream.engine import Vanished
+from millstream.protocol.errors import Code, MillstreamError, Refused
 
 from .reply import NO_STORE, Reply
+
+log = logging.getLogger("millstream.http")
+
+FAILURES = (MillstreamError, StoreDamaged, Vanished, OSError)
+
+
+def send_failure(reply: Reply, failure: Exception) -> None:
+    """What can go wrong while an answer is looked for."""
+    if isinstance(failure, MillstreamError):
+        return send_error(reply, failure)
+    if isinstance(failure, Vanished):
+        return send_error(reply, Refused(Code.STREAM_NOT_FOUND))
+    log.error("a request failed: %s", failure)
+    damaged = isinstance(failure, StoreDamaged)
+    send_error(reply, MillstreamError(Code.STORAGE_DAMAGED if damaged else Code.INTERNAL))
 
 
 def send_error(reply: Reply, error: MillstreamError) -> None:

@@ -8,7 +8,6 @@ buffer is full: it goes on from its own position when there is room, so nothing 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -24,7 +23,7 @@ from millstream.protocol.media import is_text
 from millstream.protocol.positions import offset_at
 from millstream.protocol.state import Life, StreamState
 
-from .failures import send_error
+from .failures import FAILURES, send_error, send_failure
 from .reads import ReadPlan, answer_range, starting_position
 from .reply import COMMON, NO_STORE, Reply
 
@@ -43,25 +42,34 @@ class Timed(Protocol):
 
 
 class Deadlines:
-    """Many waits of the same length: a queue and one timer, instead of a timer each."""
+    """Many waits of the same length: one queue and one timer, instead of a timer each."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._queue: deque[tuple[float, Timed]] = deque()
+        self._waiting: dict[Timed, float] = {}  # in the order of their deadlines
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, waiting: Timed) -> None:
         loop = asyncio.get_running_loop()
-        self._queue.append((loop.time() + self._seconds, waiting))
+        self._waiting[waiting] = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_later(min(TICK_SECONDS, self._seconds), self._tick)
+
+    def discard(self, waiting: Timed) -> None:
+        self._waiting.pop(waiting, None)
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._queue and self._queue[0][0] <= now:
-            self._queue.popleft()[1].due()
-        self._timer = loop.call_later(TICK_SECONDS, self._tick) if self._queue else None
+        due = []
+        for waiting, deadline in self._waiting.items():
+            if deadline > now:
+                break
+            due.append(waiting)
+        for waiting in due:
+            if self._waiting.pop(waiting, None) is not None:
+                waiting.due()
+        self._timer = loop.call_later(TICK_SECONDS, self._tick) if self._waiting else None
 
 
 class Live:
@@ -95,8 +103,8 @@ class Live:
             state = found.durable
             assert state is not None
             return found, state, starting_position(self.engine, state, plan.token)
-        except MillstreamError as error:
-            send_error(reply, error)
+        except FAILURES as error:
+            send_failure(reply, error)
             return None
 
     def _poll(self, plan: ReadPlan, reply: Reply, found: Entry | MillstreamError) -> None:
@@ -164,6 +172,7 @@ class LongPoll:
             self._reply.on_close = None
             self._live.engine.unwatch(self._entry, self)
             self._live.readers.pop(self, None)
+            self._live.long_polls.discard(self)
 
     def held(self) -> Entry | None:
         return self._entry if self._waiting else None
@@ -348,6 +357,7 @@ class Subscriber:
             self._reply.on_close = self._reply.on_writable = None
             self._live.engine.unwatch(self._entry, self)
             self._live.readers.pop(self, None)
+            self._live.sse_closes.discard(self)
 
 
 class Heartbeat:

@@ -6,21 +6,23 @@ without its last comma, `]`. NDJSON is the same bytes with each message's comma 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from millstream.contracts import StoreDamaged
-from millstream.engine import PIECE_BYTES, Engine, Entry, Vanished
+from millstream.engine import PIECE_BYTES, Engine, Entry
 from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.etags import none_match, range_etag
 from millstream.protocol.offsets import BEGINNING, Beginning, Now, Token, parse_offset
 from millstream.protocol.positions import not_at_boundary, offset_at, resolve
 from millstream.protocol.state import StreamState
 
-from .failures import send_error
+from .failures import FAILURES, send_error, send_failure
 from .fields import MAX_BYTES_DIGITS
 from .reply import COMMON, Reply
 from .request import Head
+
+log = logging.getLogger("millstream.http")
 
 NDJSON = "application/x-ndjson"
 _NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
@@ -92,8 +94,8 @@ def _read(engine: Engine, plan: ReadPlan, reply: Reply, found: Entry | Millstrea
             end = start + plan.max_bytes
             if state.is_json:
                 end = engine.reads.boundary_within(state, start, end)
-    except MillstreamError as error:
-        return send_error(reply, error)
+    except FAILURES as failure:
+        return send_failure(reply, failure)
     answer_range(engine, plan, reply, state, start, end)
 
 
@@ -132,8 +134,8 @@ def answer_range(
     if end - start <= PIECE_BYTES:
         try:
             data = engine.reads.small(state, start, end)
-        except (Vanished, StoreDamaged):
-            return send_error(reply, MillstreamError(Code.STORAGE_DAMAGED))
+        except FAILURES as failure:
+            return send_failure(reply, failure)
         if ndjson:
             data = b"".join(_as_lines(engine, state, start, end))
         elif wrap:
@@ -181,7 +183,8 @@ class Sender:
         while reply.writable:
             try:
                 piece = self._next()
-            except (Vanished, StoreDamaged):
+            except FAILURES as failure:
+                log.error("a response is cut off: %s", failure)
                 reply.on_writable = None
                 return reply.abort()
             if piece is None:

@@ -16,6 +16,7 @@ from millstream.contracts import SealedRecord, ShardTail
 
 from .frames import (
     SegmentHeader,
+    UnknownFormat,
     any_frame_after,
     decode_header,
     frame_at,
@@ -46,7 +47,7 @@ def recover(directory: Path, shards: int) -> tuple[list[Segment], list[ShardTail
     """Every segment in order, checked, and every shard's tail. Nothing is changed on disk."""
     paths = sorted(directory.glob("*.seg"))
     headers = [(path, _header_of(path)) for path in paths]
-    if headers and headers[-1][1] is None:
+    if headers and headers[-1][1] is None and _never_used(headers[-1][0], shards):
         headers.pop()  # made, but its header was never synced: nothing was committed to it
     segments: list[Segment] = []
     tails = [ShardTail() for _ in range(shards)]
@@ -75,7 +76,20 @@ def recover(directory: Path, shards: int) -> tuple[list[Segment], list[ShardTail
 
 def _header_of(path: Path) -> SegmentHeader | None:
     with path.open("rb") as file:
-        return decode_header(file.read(1 << 20))
+        try:
+            return decode_header(file.read(1 << 20))
+        except UnknownFormat as error:
+            raise JournalDamaged(f"{path}: written by a newer version ({error})") from None
+
+
+def _never_used(path: Path, shards: int) -> bool:
+    """Whether there is nothing behind the header: frames come only after it has been synced."""
+    with path.open("rb") as file:
+        file.seek(header_length(shards))
+        while piece := file.read(1 << 20):
+            if piece.count(0) != len(piece):
+                return False
+    return True
 
 
 def _scan(

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Generator, Sequence
 from itertools import accumulate
 
 import msgspec
 
-from .ends import TYPECODE, with_commas
+from .ends import TYPECODE, shifted, unpacked, with_commas
 from .errors import Code, Refused
 
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -92,3 +93,86 @@ def _split(body: bytes) -> Sequence[msgspec.Raw | bytes]:
 def _mask_surrogates(body: bytes) -> bytes:
     """Surrogate escapes replaced by a harmless escape of the same length."""
     return _ESCAPE.sub(lambda match: b"\\u0041" if len(match[0]) > 2 else match[0], body)
+
+
+# --- large bodies, slice by slice ---------------------------------------------------------------
+
+SLICE_BYTES = 256 << 10  # a few milliseconds of work; larger bodies are flattened in slices
+_WALK_TOKENS_MAX = 4096
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+
+Flat = tuple[bytes, array[int] | None, int]
+
+
+def flatten_in_slices(body: bytes, messages_max: int = MESSAGES_MAX) -> Generator[None, None, Flat]:
+    """`flatten`, with a pause after each slice, so that megabytes of `1,1,1` hold up nobody.
+
+    The body is cut at commas between elements; every slice, in brackets of its own, is checked as
+    an array. One message, however large, is checked in one go.
+    """
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(body), SLICE_BYTES):
+            decoder.decode(body[at : at + SLICE_BYTES], final=at + SLICE_BYTES >= len(body))
+            yield
+    except UnicodeDecodeError:
+        raise Refused(Code.INVALID_JSON, "The body is not UTF-8.") from None
+    inner = body.strip(_SPACE)
+    if not inner.startswith(b"["):
+        return flatten(body, messages_max)
+    if not inner.endswith(b"]") or len(inner) < 2:
+        raise Refused(Code.INVALID_JSON, "The array does not end.")
+    return (yield from _flatten_elements(inner[1:-1], messages_max))
+
+
+def _flatten_elements(inner: bytes, messages_max: int) -> Generator[None, None, Flat]:
+    stored: list[bytes] = []
+    ends: list[bytes] = []
+    at = length = count = 0
+    while at <= len(inner):
+        cut = _next_cut(inner, at)
+        data, inside, number = flatten(b"[" + inner[at:cut] + b"]", messages_max)
+        if number == 0 and (at or cut < len(inner)):
+            raise Refused(Code.INVALID_JSON, "There is a comma without an element.")
+        count += number
+        if count > messages_max:
+            raise too_many(messages_max)
+        if number:
+            stored.append(data)
+            ends.append(shifted([len(data)] if inside is None else inside, length))
+            length += len(data)
+        at = cut + 1
+        yield
+    return b"".join(stored), (unpacked(b"".join(ends)) if count > 1 else None), count
+
+
+def _next_cut(inner: bytes, start: int) -> int:
+    """The first comma between elements that lies about a slice behind `start`, or the end."""
+    depth, at = 0, start
+    while at + SLICE_BYTES < len(inner):
+        at, change = _skip(inner, at, at + SLICE_BYTES)
+        depth += change
+        for _, token in zip(range(_WALK_TOKENS_MAX), _TOKEN.finditer(inner, at), strict=False):
+            mark = token[0]
+            if mark in (b"[", b"{"):
+                depth += 1
+            elif mark in (b"]", b"}"):
+                depth -= 1
+            elif mark == b"," and depth == 0:
+                return token.start()
+            at = token.end()
+    return len(inner)
+
+
+def _skip(inner: bytes, start: int, end: int) -> tuple[int, int]:
+    """Jump to `end`, or behind the string that reaches over it; how much the depth has changed."""
+    window = inner[start:end]
+    bare = _STRING.sub(b"", window)
+    quote = bare.find(b'"')
+    if quote >= 0:  # from here on it is the beginning of a string, as it stands
+        string = _STRING.match(inner, end - (len(bare) - quote))
+        end = string.end() if string is not None else len(inner)
+        bare = bare[:quote]
+    opened = bare.count(b"[") + bare.count(b"{")
+    return end, opened - bare.count(b"]") - bare.count(b"}")

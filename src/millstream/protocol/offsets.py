@@ -13,7 +13,6 @@ from .errors import Code, Refused
 
 BEGINNING: Final = "-1"
 NOW: Final = "now"
-POSITION_MAX: Final = 10**16 - 1
 
 _PAIR = re.compile(r"([0-9]{16})[-_]([0-9]{16})")
 _NUMBER = re.compile(r"[0-9]{1,20}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from zlib import crc32
 
 HASH_NAME = "crc32"
-SHARDS_DEFAULT = 16
 
 
 def shard_of(key: str, shards: int) -> int:

@@ -8,6 +8,7 @@ merged into one, so that each byte is written about twice and a read finds few b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, Protocol
 
 import msgspec
@@ -124,7 +125,8 @@ class KeyspaceStore:
             batch.delete(keys.meta(shard, removal.key))
 
     def _save(self, batch: Any, shard: int, change: StreamChange) -> None:
-        state, footing = change.state, change.footing
+        state = change.state
+        footing = change.footing = copy(change.footing)  # the old one stands until the write succeeded
         if change.chunks:
             self._save_bytes(batch, shard, state.incarnation, footing, change.chunks)
         for name, producer in change.producers.items():

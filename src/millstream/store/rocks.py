@@ -54,9 +54,10 @@ class RocksMap:
         try:
             self._db = Rdict(str(directory), _options())
         except Exception as error:
-            raise StoreDamaged(f"{directory}: RocksDB does not open: {error}") from error
+            raise self._failed(error) from error
         without_log = WriteOptions()
         without_log.disable_wal = True  # type: ignore[method-assign,assignment]  # a property, not a method
+        without_log.no_slowdown = True  # a stall is refused, not waited for
         self._db.set_write_options(without_log)
         self._read_options = ReadOptions()
         self._read_options.set_verify_checksums(True)

@@ -45,7 +45,6 @@ class Connection(asyncio.Protocol):
         self._missing = 0
         self._chunks: ChunkedBody | None = None
         self._answering = False
-        self._begun = False
         self._left: int | None = None
         self._parsing = False
         self._closing = False
@@ -64,6 +63,8 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._server.limits.write_buffer_bytes)
         self._server.connections.add(self)
         self.deadline = self._server.now + self._server.limits.head_seconds
+        if len(self._server.connections) > self._server.limits.connections:
+            self._refuse(MillstreamError(Code.OVERLOADED, "The server has as many connections as it takes."))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connections.discard(self)
@@ -81,7 +82,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.writable = True
-        self.deadline = _NEVER
+        self.deadline = _NEVER if self._answering else self._server.now + self._server.limits.idle_seconds
         if self.on_writable is not None:
             self.on_writable()
 
@@ -225,7 +226,6 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         assert self._head is not None
-        self._begun = True
         self._left = length
         if length is not None:
             framing = b"Content-Length: %d\r\n" % length
@@ -251,7 +251,6 @@ class Connection(asyncio.Protocol):
         assert head is not None
         if self._left is None and not head.block.http_10:
             self._write(b"0\r\n\r\n")
-        self._begun = False
         self._finish(
             self._draining or not head.block.keep_alive or (self._left is None and head.block.http_10)
         )
