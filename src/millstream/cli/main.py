@@ -12,7 +12,12 @@ import typer
 from millstream import __version__
 from millstream.settings import Settings, SettingsError, load
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Durable streams over HTTP.")
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Durable streams over HTTP.",
+)
 
 Text = Annotated[str | None, typer.Option()]
 

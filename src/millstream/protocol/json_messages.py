@@ -13,6 +13,7 @@ from array import array
 from codecs import getincrementaldecoder
 from collections.abc import Generator, Sequence
 from itertools import accumulate
+from typing import TypeAlias
 
 import msgspec
 
@@ -102,7 +103,7 @@ _WALK_TOKENS_MAX = 4096
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
 
-Flat = tuple[bytes, array[int] | None, int]
+Flat: TypeAlias = "tuple[bytes, array[int] | None, int]"
 
 
 def flatten_in_slices(body: bytes, messages_max: int = MESSAGES_MAX) -> Generator[None, None, Flat]:
