@@ -10,7 +10,7 @@ ARGS ?=
 
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: help setup setup-test serve test check lint format soak bench lock
+.PHONY: help setup setup-test serve test check lint format soak bench newcomer lock
 
 help:
 	@echo "make serve    start the server on $(LISTEN), data in ./$(DATA_DIR)"
@@ -19,6 +19,7 @@ help:
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make soak     the tests that run for long"
 	@echo "make bench    the benchmarks in bench/"
+	@echo "make newcomer how long a fresh clone takes from make serve to its first append"
 	@echo "make setup    only install what 'make serve' needs"
 	@echo "make lock     write the lock files anew; UPGRADE=1 takes the newest versions"
 
@@ -50,6 +51,10 @@ soak: setup-test
 
 bench: setup-test
 	@$(BIN)/python bench/run.py $(ARGS)
+
+# Without .venv: it measures how one is made.
+newcomer:
+	@$(PYTHON) scripts/newcomer_time.py $(ARGS)
 
 lock:
 	@$(PYTHON) scripts/lock_requirements.py $(if $(UPGRADE),--upgrade)

@@ -202,12 +202,9 @@ def load(config: Path | None, environment: Mapping[str, str], flags: Mapping[str
         raw.update(_from_file(config))
     raw.update(_from_environment(environment, warnings))
     for key, value in flags.items():
-        if key in WITHOUT_EFFECT:
-            if value is not None:
-                warnings.append(f"{key} has no effect here")
-        elif key not in KEYS:
+        if key not in KEYS and key not in WITHOUT_EFFECT:
             raise SettingsError(f"The key {key} is unknown.{_nearest(key)}")
-        elif value is not None:
+        if value is not None:
             raw[key] = value
     warnings.extend(f"{key} {why}" for key, why in WITHOUT_EFFECT.items() if key in raw)
     values: dict[str, Any] = {}

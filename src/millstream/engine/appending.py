@@ -10,7 +10,7 @@ from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.facts import Appended, Ends
 from millstream.protocol.state import Life, StreamState
 
-from .bodies import PART_BYTES, PartUpload, is_large, stored_form
+from .bodies import PartUpload, is_large, needs_parts, stored_form
 from .context import Context, gone
 from .entry import Entry
 from .expiry import state_ahead
@@ -46,7 +46,7 @@ class Appending:
             data, ends = stored_form(body, state.is_json, self._messages_max, allow_empty=False)
         except Refused as refusal:
             return context.answer(entry, refusal, done, waits)
-        if len(data) > PART_BYTES:
+        if needs_parts(data, ends):
             return self._send_ahead(shard, key, request, data, ends, done)
         self._add(shard, entry, state_ahead(entry), request, data, ends, 0, done)
 
@@ -74,7 +74,7 @@ class Appending:
     def _append_large(
         self, shard: Shard, key: str, request: AppendRequest, done: Done, data: bytes, ends: Ends
     ) -> None:
-        if len(data) > PART_BYTES:
+        if needs_parts(data, ends):
             return self._send_ahead(shard, key, request, data, ends, done)
         self._decide_again(shard, key, request, data, ends, 0, done)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from millstream.protocol.chunks import cut
+from millstream.protocol.ends import WIDTH
 from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.facts import Ends, Part
 from millstream.protocol.json_messages import SLICE_BYTES, flatten, flatten_in_slices
@@ -14,6 +15,10 @@ from .shard import Shard
 
 PAUSE_SECONDS = 0.0005  # between slices: what has arrived meanwhile is handled first
 PART_BYTES = 512 << 10  # a body above this is cut; two of them fill a record
+
+
+def needs_parts(data: bytes, ends: Ends) -> bool:
+    return len(data) + WIDTH * len(ends or ()) > PART_BYTES
 
 
 def is_large(body: bytes, is_json: bool) -> bool:
@@ -72,16 +77,19 @@ class PartUpload:
         failed: Callable[[MillstreamError], None],
     ) -> None:
         self._shard, self._wake, self._group = shard, wake, group
-        self._pieces = cut((0, data, ends), PART_BYTES)
+        self._pieces = cut((0, data, ends), PART_BYTES, WIDTH)
         self._ready, self._failed = ready, failed
+        shard.uploads.add(group)
 
     def advance(self, outcome: MillstreamError | None = None) -> None:
         if outcome is not None:
+            self._shard.uploads.discard(self._group)
             self._shard.parts.pop(self._group, None)
             self._failed(outcome)
             return
         piece = next(self._pieces, None)
         if piece is None:
+            self._shard.uploads.discard(self._group)
             self._ready(self._group)
             return
         record = self._shard.add_nameless(Part(self._group, piece[1], piece[2]))

@@ -26,6 +26,7 @@ log = logging.getLogger("millstream.engine")
 
 
 RETRY_SECONDS = 1.0
+KEPT_OVERHEAD = 400  # bytes that a small chunk costs besides its content
 
 
 class CheckpointLimits(Struct, frozen=True):
@@ -152,6 +153,7 @@ class Checkpoints:
         if not length:
             return
         assert entry.durable is not None
+        length += KEPT_OVERHEAD
         self._kept.append((entry, entry.durable.incarnation, entry.footing.saved_to, length))
         self._kept_bytes += length
         while self._kept_bytes > self._limits.memory_bytes:

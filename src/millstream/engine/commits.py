@@ -16,6 +16,7 @@ from millstream.contracts import CommitUnknown, Journal
 from millstream.protocol.errors import NotApplied, OutcomeUnknown
 
 from .entry import Entry
+from .record import OpenRecord
 from .shard import Shard
 
 log = logging.getLogger("millstream.engine")
@@ -123,16 +124,22 @@ class Commits:
         self._in_flight, self._waiting = [], {}
         self._resolving = None
         found: list[Shard] = []
+        answered: list[OpenRecord] = []
+        lost: list[OpenRecord] = []
         for shard in touched:
             tail = self._journal.tail(shard.index)
             record = shard.in_flight
             if record is not None and record.sealed is not None and record.sealed.hash == tail.hash:
                 for entry in shard.committed():
                     entry.wake()
-                record.answer()
+                answered.append(record)
                 found.append(shard)
-            for lost in shard.failed(tail):
-                lost.fail(NotApplied())
-        self.idle.set()
+            lost.extend(shard.failed(tail))
+        for record in answered:  # only now, for an answer may lead to the next fact
+            record.answer()
+        for record in lost:
+            record.fail(NotApplied())
+        if not self._scheduled:
+            self.idle.set()
         self._after_commit(found)
         self._after_failure()

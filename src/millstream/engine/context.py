@@ -70,8 +70,10 @@ class Context:
         """Past its deadline a stream ends by a fact; until that is durable, its answers wait."""
         if entry.expires_us is None or not is_due(entry, self.clock.now_us()):
             return
-        state = entry.latest
-        if state is not None and state.life is Life.LIVE:
+        state, durable = entry.latest, entry.durable
+        if state is None or durable is None or state.incarnation != durable.incarnation:
+            return  # the deadline is that of the stream before
+        if state.life is Life.LIVE:
             self.end(shard, entry, expired=True)
 
     def check_time(self, shard: Shard, entry: Entry) -> OpenRecord | None:

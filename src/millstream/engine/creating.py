@@ -15,7 +15,7 @@ from millstream.protocol.media import is_json
 from millstream.protocol.state import Life, StreamState
 from millstream.protocol.times import SECOND_US
 
-from .bodies import PART_BYTES, PartUpload
+from .bodies import PartUpload, needs_parts
 from .context import Context
 from .entry import Entry
 from .expiry import Expiry, state_ahead
@@ -63,7 +63,7 @@ class Creating:
         )
 
     def _make(self, plan: Plan, data: bytes, ends: Ends) -> None:
-        if len(data) <= PART_BYTES:
+        if not needs_parts(data, ends):
             return self._place(plan, data, ends, 0)
         context = self._context
         context.large_bytes += len(data)
@@ -115,7 +115,7 @@ class Creating:
         """Everything is checked before the source's shard journals the hold."""
         assert request.fork is not None
         entry = self._source(request.fork.source)
-        if entry.record is not None:  # its creation or its end is in flight: look again afterwards
+        if entry.record is not None and _is_turning(entry):  # look again afterwards
             again = partial(self._again, key, request, body, done)
             entry.record.callbacks.append((again, None))
             return
@@ -174,6 +174,14 @@ class Creating:
             self.create(key, request, body, done)
         except MillstreamError as error:
             done(error)
+
+
+def _is_turning(entry: Entry) -> bool:
+    """Whether a stream's creation or its end is in flight."""
+    ahead, durable = entry.ahead, entry.durable
+    if ahead is None or durable is None:
+        return True
+    return (ahead.incarnation, ahead.life) != (durable.incarnation, durable.life)
 
 
 def _living(entry: Entry) -> StreamState:

@@ -31,7 +31,7 @@ from .expiry import SWEEP_SECONDS, Expiry, is_due
 from .reads import Reads
 from .record import Done
 from .recovery import held_streams, recover
-from .shard import Shard
+from .shard import Load, Shard
 
 log = logging.getLogger("millstream.engine")
 
@@ -52,9 +52,9 @@ class Engine:
     ) -> None:
         self._journal, self._store, self._clock = journal, store, clock
         self._limits, self._disk = limits, disk
-        self.shards = [
-            Shard(index, store, clock, random, limits.entries_max // shards or 1) for index in range(shards)
-        ]
+        self._load = load = Load()
+        entries_max = max(1, limits.entries_max // shards)
+        self.shards = [Shard(index, store, clock, random, load, entries_max) for index in range(shards)]
         self.replayed = recover(self.shards, store, journal)
         self.reads = Reads(self.shards, store)
         self._commits = Commits(journal, self._after_commit, self._reconsider)
@@ -64,7 +64,6 @@ class Engine:
         self._expiry = Expiry(self.shards, store, clock, self._context.end_if_due)
         self._appending = Appending(self._context)
         self._creating = Creating(self._context, self.reads, self._expiry)
-        self._in_flight_bytes = 0
         self._disk_full = False
         self._stopping = False
         self._maintenance: asyncio.Task[None] | None = None
@@ -124,13 +123,14 @@ class Engine:
             return Code.STOPPING
         if self._disk_full:
             return Code.DISK_FULL
-        if (
-            self._commits.broken
-            or self._in_flight_bytes + self._context.large_bytes > self._limits.in_flight_bytes
-            or self._checkpoints.overdue
-        ):
+        if self._commits.broken or self._checkpoints.overdue or not self._fits(0):
             return Code.OVERLOADED
         return None
+
+    def _fits(self, length: int) -> bool:
+        """Whoever comes when nothing is under way fits, however large."""
+        held = self._load.bytes + self._context.large_bytes
+        return held == 0 or held + length <= self._limits.in_flight_bytes
 
     def _reconsider(self) -> None:
         self._admission.reconsider()
@@ -138,19 +138,9 @@ class Engine:
     def _room_for(self, length: int) -> bool:
         if self._admission.must_wait or self._commits.broken:
             return False
-        self._in_flight_bytes += length
-        if self._in_flight_bytes > self._limits.in_flight_bytes:
-            self._admission.closed = True
-        return True
+        return self._fits(length)
 
     def _after_commit(self, shards: Sequence[Shard]) -> None:
-        held = 0
-        for shard in self.shards:
-            if shard.in_flight is not None:
-                held += shard.in_flight.length
-            if shard.open is not None:
-                held += shard.open.length
-        self._in_flight_bytes = held
         self._checkpoints.after_commit(shards)
         if self._checkpoints.overdue:
             self._admission.closed = True
@@ -219,8 +209,11 @@ class Engine:
         if entry.expires_us is not None and entry.live() is not None and not self._commits.broken:
             self._context.check_time(self._context.shard(entry.key), entry)
 
-    def watch(self, entry: Entry, waiter: Waiter) -> None:
+    def watch(self, entry: Entry, waiter: Waiter) -> Entry:
+        """The entry that is being watched: the one that changes are applied to."""
+        entry = self._context.shard(entry.key).entries.setdefault(entry.key, entry)
         entry.gather_audience().waiters[waiter] = None
+        return entry
 
     def unwatch(self, entry: Entry, waiter: Waiter) -> None:
         if entry.audience is not None:

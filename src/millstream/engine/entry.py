@@ -79,8 +79,8 @@ class Entry:
 
     @property
     def at_rest(self) -> bool:
-        """Nothing in flight, no bytes in memory, and nobody who looks at it."""
-        return self.record is None and not self.watched and not self.chunks
+        """Nothing in flight, and nobody who looks at it."""
+        return self.record is None and not self.watched
 
     @property
     def watched(self) -> bool:

@@ -43,7 +43,7 @@ class Reads:
         if start + len(data) > upto:  # the ancestor's bytes behind the fork point are not ours
             keep = upto - start
             if ends is not None:
-                ends = ends[: bisect_right(ends, keep)]
+                ends = [*ends[: bisect_left(ends, keep)], keep]  # a fork point ends what it cuts
             return start, data[:keep], ends
         return start, data, ends
 

@@ -12,6 +12,7 @@ from collections import deque
 
 from millstream.contracts import Clock, Footing, Random, Removal, SealedRecord, ShardTail, Store
 from millstream.protocol import state as states
+from millstream.protocol.ends import WIDTH
 from millstream.protocol.facts import (
     Appended,
     Created,
@@ -30,7 +31,17 @@ from .record import OpenRecord
 
 FORGET_LOOKS_MAX = 4000  # per attempt, so that it does not hold up the loop
 FACT_OVERHEAD = 64  # what a small fact adds to a record besides its bytes, about
+CREATION_OVERHEAD = 400  # a content type, an expiry, a fork's lineage
 _NO_NAME: StreamName = ("", 0, "")
+
+
+class Load:
+    """Bytes that are decided and not yet durable, all shards together."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
 
 
 class PartGroup:
@@ -46,9 +57,16 @@ class PartGroup:
 
 class Shard:
     def __init__(
-        self, index: int, store: Store, clock: Clock, random: Random, entries_max: int = 200_000
+        self,
+        index: int,
+        store: Store,
+        clock: Clock,
+        random: Random,
+        load: Load,
+        entries_max: int = 200_000,
     ) -> None:
         self.index = index
+        self.load = load
         self._entries_max = entries_max
         self._resting: deque[Entry] = deque()
         self._store, self._clock = store, clock
@@ -60,6 +78,8 @@ class Shard:
         self.removals: list[Removal] = []
         self.unsaved_bytes = 0
         self.parts: dict[int, PartGroup] = {}
+        self.uploads: set[int] = set()  # groups whose request still waits; Parts of others are dropped
+        self._replaying = True
         self.holds_refused: set[str] = store.holds_refused(index)
         self.holds_refused_unsaved: list[str] = []
         self._batch_base = random.below(1 << 62)
@@ -131,7 +151,15 @@ class Shard:
         states.append(ahead, fact, length, record.at_us)
         record.items.append((ahead.name, fact))
         record.entries.append(entry)
-        record.length += len(fact.data) + FACT_OVERHEAD
+        size = len(fact.data) + len(entry.key) + FACT_OVERHEAD
+        if fact.ends is not None:
+            size += WIDTH * len(fact.ends)
+        if fact.producer is not None:
+            size += len(fact.producer.id)
+        if fact.stream_seq is not None:
+            size += len(fact.stream_seq)
+        record.length += size
+        self.load.bytes += size
         entry.record = record
         return record
 
@@ -139,7 +167,8 @@ class Shard:
         record = self.open_record()
         length = len(fact.data) + self.part_length(fact.part_group)
         entry.ahead = states.create(entry.key, incarnation, fact, length, record.at_us)
-        self._add(record, entry, entry.ahead.name, fact, len(fact.data))
+        size = len(fact.data) + WIDTH * len(fact.ends or ()) + CREATION_OVERHEAD
+        self._add(record, entry, entry.ahead.name, fact, size)
         return record
 
     def add_change(self, entry: Entry, ahead: StreamState, fact: Fact) -> OpenRecord:
@@ -150,16 +179,21 @@ class Shard:
 
     def add_nameless(self, fact: Part | HoldRefused) -> OpenRecord:
         record = self.open_record()
-        length = len(fact.data) if isinstance(fact, Part) else 0
+        size = FACT_OVERHEAD
+        if isinstance(fact, Part):
+            size += len(fact.data) + WIDTH * len(fact.ends or ())
         record.items.append((_NO_NAME, fact))
         record.entries.append(None)
-        record.length += length + FACT_OVERHEAD
+        record.length += size
+        self.load.bytes += size
         return record
 
     def _add(self, record: OpenRecord, entry: Entry, name: StreamName, fact: Fact, length: int) -> None:
         record.items.append((name, fact))
         record.entries.append(entry)
-        record.length += length + FACT_OVERHEAD
+        size = length + len(entry.key) + FACT_OVERHEAD
+        record.length += size
+        self.load.bytes += size
         entry.record = record
 
     def part_length(self, group: int) -> int:
@@ -212,6 +246,7 @@ class Shard:
             if entry.audience is not None:
                 woken.append(entry)
         self.unsaved_bytes += record.length
+        self.load.bytes -= record.length
         self.in_flight = None
         return woken
 
@@ -259,6 +294,8 @@ class Shard:
 
     def _apply_nameless(self, fact: Fact, record: SealedRecord) -> None:
         if isinstance(fact, Part):
+            if not self._replaying and fact.group not in self.uploads:
+                return  # its request was given up before this was known to be durable
             group = self.parts.get(fact.group)
             if group is None:
                 group = self.parts[fact.group] = PartGroup(record.sequence)
@@ -287,6 +324,10 @@ class Shard:
         self.in_flight, self.open = None, None
         self._full.clear()
         for record in records:
+            self.load.bytes -= record.length
+            for _, fact in record.items:
+                if isinstance(fact, Appended | Created) and fact.part_group:
+                    self.parts.pop(fact.part_group, None)
             for entry in record.entries:
                 if entry is not None:
                     entry.ahead = None
@@ -325,5 +366,6 @@ class Shard:
     def start(self, tail: ShardTail) -> None:
         """Replay is over: a new epoch begins; Parts of older ones will never be named."""
         self.parts.clear()
+        self._replaying = False
         self.epoch = max(self.epoch, tail.epoch) + 1
         self.next_sequence = max(self.sequence + 1, tail.next_sequence)

@@ -28,7 +28,7 @@ from .reads import ReadPlan, answer_range, starting_position
 from .reply import COMMON, NO_STORE, Reply
 
 TICK_SECONDS = 0.25
-TOUCH_SECONDS = 1.0
+TOUCH_SECONDS = 0.25  # a window of one second must survive between two touches
 
 
 class LiveLimits(Struct, frozen=True):
@@ -149,7 +149,7 @@ class LongPoll:
             self._empty(state)
         elif not self._waiting:
             self._waiting = True
-            self._live.engine.watch(entry, self)
+            self._entry = self._live.engine.watch(entry, self)
             self._live.readers[self] = None
             self._live.long_polls.add(self)
             if state.ttl_seconds is not None:
@@ -262,7 +262,7 @@ class Subscriber:
         live = self._live
         self._reply.on_writable = self.pump
         self._reply.on_close = self._leave
-        live.engine.watch(self._entry, self)
+        self._entry = live.engine.watch(self._entry, self)
         live.readers[self] = None
         live.sse_closes.add(self)
         live.heartbeats.add(Heartbeat(live, self))

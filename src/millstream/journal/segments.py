@@ -27,6 +27,7 @@ from .recovery import Segment, read_segments, recover, segment_path
 
 SEGMENT_BYTES = 16 << 20  # small enough that trimming follows the checkpoints closely
 _SPARE = "spare"
+_NEXT = "next"  # a segment whose header is not synced yet
 _ZEROS = bytes(1 << 20)
 
 Task = Callable[[], None]
@@ -191,19 +192,20 @@ class SegmentJournal:
         head = encode_header(header)
         size = max(self._segment_bytes, len(head) + frame_length)
         path = segment_path(self._directory, number)
-        spare = self._directory / _SPARE
+        spare, making = self._directory / _SPARE, self._directory / _NEXT
         if size == self._segment_bytes and spare.exists() and spare.stat().st_size == size:
-            spare.rename(path)
+            spare.rename(making)
         else:
-            _make_zeroed(path, size)
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            _make_zeroed(making, size)
+        fd = os.open(making, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.pwrite(fd, head, 0)
             self._sync(fd)
+            making.rename(path)  # at once in the place of an unused one: see `_discard_unused`
             _sync_path(self._directory)
         except OSError:
             os.close(fd)
-            path.unlink(missing_ok=True)
+            making.unlink(missing_ok=True)
             raise
         if self._fd >= 0:
             os.close(self._fd)
@@ -212,14 +214,15 @@ class SegmentJournal:
         self._spare_wanted.set()
 
     def _discard_unused(self) -> None:
-        """A trailing file without a header, or one that no frame was written to, is in the way."""
+        """A file without a header goes. The trailing segment, if no frame was written to it, is taken
+        the place of by the next one of its number, in one step: its header may be all that says that
+        a frame before it is void."""
         known = {segment.path for segment in self._segments}
         for path in self._directory.glob("*.seg"):
             if path not in known:
                 path.unlink()
-        while len(self._segments) > 1 and not self._segments[-1].frames:
-            unused = self._segments.pop()
-            unused.path.unlink()
+        if len(self._segments) > 1 and not self._segments[-1].frames:
+            self._segments.pop()
 
     def _prepare_spares(self) -> None:
         """Keeps one zero-filled file ready, so that a commit seldom waits for one."""

@@ -36,17 +36,23 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
     return start, b"".join([data for _, data, _ in chunks]), unpacked(b"".join(pieces))
 
 
-def cut(chunk: Chunk, size_max: int) -> Iterator[Chunk]:
-    """A chunk in pieces of at most this size."""
+def cut(chunk: Chunk, size_max: int, end_weight: int = 0) -> Iterator[Chunk]:
+    """A chunk in pieces of at most this size; `end_weight` says what each end but one counts."""
     start, data, ends = chunk
-    if len(data) <= size_max:
+    all_ends = (len(data),) if ends is None else ends
+    if len(data) + end_weight * (len(all_ends) - 1) <= size_max:
         yield chunk
         return
-    all_ends = (len(data),) if ends is None else ends
-    for at in range(0, len(data), size_max):
-        piece = data[at : at + size_max]
-        inside = all_ends[bisect_right(all_ends, at) : bisect_right(all_ends, at + len(piece))]
-        yield start + at, piece, array(TYPECODE, [end - at for end in inside])
+    at = first = 0
+    while at < len(data):
+        size = min(size_max, len(data) - at)
+        last = bisect_right(all_ends, at + size)
+        while (weight := size + end_weight * (last - first - 1)) > size_max and size > 1:
+            size = max(1, size * size_max // weight)
+            last = bisect_right(all_ends, at + size)
+        inside = all_ends[first:last]
+        yield start + at, data[at : at + size], array(TYPECODE, [end - at for end in inside])
+        at, first = at + size, last
 
 
 def regroup(chunks: Sequence[Chunk], size_max: int) -> Iterator[Chunk]:

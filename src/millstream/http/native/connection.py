@@ -85,6 +85,8 @@ class Connection(asyncio.Protocol):
         self.deadline = _NEVER if self._answering else self._server.now + self._server.limits.idle_seconds
         if self.on_writable is not None:
             self.on_writable()
+        elif not self._answering:
+            self._go_on()
 
     def eof_received(self) -> bool:
         return self._answering  # a half-closed client still gets its answer
@@ -93,7 +95,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer = self._buffer + data if self._buffer else data
-        if self._answering:
+        if self._answering or not self.writable:
             if len(self._buffer) > self._server.limits.pipelined_bytes and self._transport is not None:
                 self._paused_reading = True
                 self._transport.pause_reading()
@@ -106,7 +108,7 @@ class Connection(asyncio.Protocol):
             return
         self._parsing = True
         try:
-            while self._buffer and not self._answering and not self._closing:
+            while self._buffer and not self._answering and not self._closing and self.writable:
                 if self._head is None:
                     if not self._take_head():
                         break
@@ -269,6 +271,11 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
             return
         self.deadline = self._server.now + self._server.limits.idle_seconds
+        if self.writable and (self._buffer or self._paused_reading):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """What waits may be handled; and more may come."""
         if self._paused_reading and self._transport is not None:
             self._paused_reading = False
             self._transport.resume_reading()

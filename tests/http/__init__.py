@@ -1,0 +1,1 @@
+"""The server as a stranger sees it: bytes over sockets, through both doors."""

@@ -1,0 +1,1 @@
+"""The repository itself: what it says about the code is true."""
