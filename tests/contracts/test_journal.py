@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class SegmentBench(Bench):
 
 
 @pytest.fixture(params=[MemoryBench, SegmentBench])
-def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[Story], None]]:
+def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], None]:
     def run(story: Story) -> None:
         async def whole() -> None:
             bench: Bench = request.param(tmp_path)
@@ -68,7 +68,7 @@ def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[S
 
         asyncio.run(asyncio.wait_for(whole(), 20))
 
-    yield run
+    return run
 
 
 Tell = Callable[[Story], None]

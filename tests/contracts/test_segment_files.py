@@ -152,7 +152,7 @@ async def test_a_damaged_header_refuses_when_frames_stand_behind_it(tmp_path: Pa
 async def test_a_newer_format_is_refused_and_named(tmp_path: Path) -> None:
     await filled(tmp_path, b"x")
     overwrite(files(tmp_path)[0], 8, b"\x63\0\0\0")
-    with pytest.raises(JournalDamaged, match="newer.*99"):
+    with pytest.raises(JournalDamaged, match=r"newer.*99"):
         segments(tmp_path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.contracts import Applied, StoreDamaged, StreamChange
+from millstream.contracts import Applied, Removal, StoreDamaged, StreamChange
 from millstream.protocol.facts import ForkOrigin, ProducerTuple
 from millstream.protocol.state import Life
 from millstream.store import KeyspaceStore
@@ -103,7 +103,7 @@ def test_runs_of_small_blocks_are_merged(pair: Opened) -> None:
 
 
 def test_blocks_are_never_larger_than_the_limit(pair: Opened) -> None:
-    store, values = pair
+    store, _ = pair
     saver = Saver(store)
     for size in (1, BLOCK_BYTES_MAX, 1, 5 * BLOCK_BYTES_MAX + 3, 100_000, 100_000, 100_000):
         saver.add(bytes(size))
@@ -145,14 +145,12 @@ def test_a_removal_is_complete_and_touches_nobody_else(pair: Opened, keep_name: 
 
 
 def test_a_successor_of_the_same_name_in_the_same_checkpoint_stays(pair: Opened) -> None:
-    store, values = pair
+    store, _ = pair
     old, new = Saver(store), Saver(store, incarnation=8)
     old.state.deadline_us = new.state.deadline_us = 50
     old.add(b"old")
     old.save({"p": (3, 3, 3)})
     new.add(b"new")
-    from millstream.contracts import Removal
-
     removal = Removal("test/s", 7, old.footing, True)
     checkpoint(store, 0, [StreamChange(new.state, new.footing, new.unsaved, {})], [removal])
     loaded = store.load(0, "test/s")
@@ -204,7 +202,7 @@ def test_a_damaged_block_is_detected_and_named(pair: Opened, at: int) -> None:
     batch = values.batch()
     batch.put(key, value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :])
     values.write(batch)
-    with pytest.raises(StoreDamaged, match="incarnation 7.*position 0"):
+    with pytest.raises(StoreDamaged, match=r"incarnation 7.*position 0"):
         saver.blocks(0, 100)
 
 

@@ -47,10 +47,10 @@ def test_damage_in_rocksdbs_files_is_detected_on_read_and_never_served(tmp_path:
     saver.save()
     saver.store.flush()
     saver.store.close()
-    (table,) = tmp_path.glob("*.sst")
-    content = bytearray(table.read_bytes())
-    content[200] ^= 0x40
-    table.write_bytes(content)
+    largest = max((*tmp_path.glob("*.sst"), *tmp_path.glob("*.blob")), key=lambda file: file.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 3] ^= 0x40
+    largest.write_bytes(content)
 
     def read() -> None:
         store = KeyspaceStore(RocksMap(tmp_path))

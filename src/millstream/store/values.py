@@ -6,6 +6,7 @@ import struct
 
 import msgspec
 from msgspec import Struct
+from xxhash import xxh3_64
 from xxhash import xxh3_64_intdigest as checksum
 
 from millstream.contracts import Footing, StoreDamaged
@@ -15,6 +16,7 @@ from millstream.protocol.facts import Ends, ForkOrigin, ProducerTuple
 from millstream.protocol.state import Life, StreamState
 
 _BLOCK = struct.Struct("<QI")  # checksum of what follows it, number of message ends
+_COUNT = struct.Struct("<I")
 _ONE_MESSAGE = 0xFFFF_FFFF
 
 
@@ -81,14 +83,12 @@ def decode_stream(key: str, data: bytes) -> tuple[StreamState, Footing]:
 
 
 def encode_block(data: bytes, ends: Ends) -> bytes:
-    rest = b"".join(
-        (
-            _BLOCK.pack(0, _ONE_MESSAGE if ends is None else len(ends))[8:],
-            b"" if ends is None else packed(ends),
-            data,
-        )
-    )
-    return checksum(rest).to_bytes(8, "little") + rest
+    head = _COUNT.pack(_ONE_MESSAGE if ends is None else len(ends))
+    inside = b"" if ends is None else packed(ends)
+    digest = xxh3_64(head)
+    digest.update(inside)
+    digest.update(data)
+    return b"".join((digest.intdigest().to_bytes(8, "little"), head, inside, data))
 
 
 def decode_block(start: int, value: bytes, where: str) -> Chunk:
