@@ -160,7 +160,7 @@ class Checkpoints:
             old, incarnation, upto, size = self._kept.popleft()
             self._kept_bytes -= size
             if old.durable is not None and old.durable.incarnation == incarnation:
-                old.chunks = [chunk for chunk in old.chunks if chunk[0] >= upto]
+                old.forget_chunks(upto)
 
     # --- flushing -----------------------------------------------------------------------------
 

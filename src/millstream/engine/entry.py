@@ -126,6 +126,12 @@ class Entry:
             return chunks[:]
         return chunks[bisect_left(chunks, saved_to, key=_start) :]
 
+    def forget_chunks(self, upto: int) -> None:
+        """Drop saved bytes from memory."""
+        chunks = self.chunks
+        if chunks and chunks[0][0] < upto:
+            del chunks[: bisect_left(chunks, upto, key=_start)]
+
     def chunk_at(self, position: int) -> Chunk | None:
         """The chunk in memory that holds the byte at this position."""
         chunks = self.chunks

@@ -22,6 +22,7 @@ from .values import decode_block, decode_stream, encode_block, encode_stream
 
 BLOCK_BYTES_MAX = 256 << 10
 RUN_BLOCKS_MAX = 16
+SMALL_BYTES_MAX = 32 << 10  # a block from this size on is not merged again
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_applied = msgspec.msgpack.Decoder(Applied).decode
@@ -158,8 +159,8 @@ class KeyspaceStore:
         for start, data, ends in blocks:
             batch.put(keys.block(shard, incarnation, start), encode_block(data, ends))
             footing.saved_to = start + len(data)
-        if len(data) >= BLOCK_BYTES_MAX // 2:
-            footing.run_count = 0  # full: the next block begins a new run
+        if len(data) >= SMALL_BYTES_MAX:
+            footing.run_count = 0  # large enough: the next block begins a new run
         elif footing.run_count == 0 or len(blocks) > 1:
             footing.run_start, footing.run_count = start, 1
         else:
