@@ -93,7 +93,7 @@ class Applied(Struct, frozen=True, array_like=True):
     last_at_us: int = 0
 
 
-class Footing(Struct):
+class Footing(Struct, gc=False):
     """How a stream stands in the store: its run of small blocks, and its entry among the deadlines."""
 
     run_start: int = 0
@@ -103,7 +103,7 @@ class Footing(Struct):
     held: bool = False
 
 
-class StreamChange(Struct):
+class StreamChange(Struct, gc=False):
     """One changed stream of a checkpoint. The store replaces `footing` by the new one."""
 
     state: StreamState

@@ -193,7 +193,7 @@ class SegmentJournal:
         size = max(self._segment_bytes, len(head) + frame_length)
         path = segment_path(self._directory, number)
         spare, making = self._directory / _SPARE, self._directory / _NEXT
-        if size == self._segment_bytes and spare.exists() and spare.stat().st_size == size:
+        if size == self._segment_bytes and _has_size(spare, size):
             spare.rename(making)
         else:
             _make_zeroed(making, size)
@@ -232,7 +232,7 @@ class SegmentJournal:
             self._spare_wanted.clear()
             if self._stopping:
                 return
-            if spare.exists() and spare.stat().st_size == self._segment_bytes:
+            if _has_size(spare, self._segment_bytes):
                 continue
             making = spare.with_suffix(".making")
             try:
@@ -240,6 +240,14 @@ class SegmentJournal:
                 making.rename(spare)
             except OSError:
                 making.unlink(missing_ok=True)  # the disk is full: the writer will say so
+
+
+def _has_size(path: Path, size: int) -> bool:
+    """In one step: the writer may take the spare while the preparer looks for it."""
+    try:
+        return path.stat().st_size == size
+    except FileNotFoundError:
+        return False
 
 
 def _make_zeroed(path: Path, size: int) -> None:

@@ -8,7 +8,6 @@ merged into one, so that each byte is written about twice and a read finds few b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from typing import Any, Protocol
 
 import msgspec
@@ -127,10 +126,13 @@ class KeyspaceStore:
 
     def _save(self, batch: Any, shard: int, change: StreamChange) -> None:
         state = change.state
-        footing = change.footing = copy(change.footing)  # the old one stands until the write succeeded
+        old = change.footing  # it stands until the write has succeeded
+        footing = change.footing = Footing(
+            old.run_start, old.run_count, old.saved_to, old.deadline_us, old.held
+        )
         if change.chunks:
             self._save_bytes(batch, shard, state.incarnation, footing, change.chunks)
-        for name, producer in change.producers.items():
+        for name, producer in change.producers.items() if change.producers else ():
             batch.put(keys.producer(shard, state.incarnation, name), _encode(producer))
         if state.deadline_us != footing.deadline_us:
             if footing.deadline_us is not None:
@@ -155,7 +157,10 @@ class KeyspaceStore:
                 batch.delete(keys.block(shard, incarnation, start))
             chunks = old + chunks
             footing.run_count = 0
-        blocks = list(regroup(chunks, BLOCK_BYTES_MAX))
+        if len(chunks) == 1 and len(chunks[0][1]) <= BLOCK_BYTES_MAX:
+            blocks = chunks
+        else:
+            blocks = list(regroup(chunks, BLOCK_BYTES_MAX))
         for start, data, ends in blocks:
             batch.put(keys.block(shard, incarnation, start), encode_block(data, ends))
             footing.saved_to = start + len(data)

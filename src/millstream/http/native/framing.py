@@ -50,6 +50,7 @@ class Heads:
     def __init__(self, scheme: str, uri_bytes_max: int) -> None:
         self._scheme, self._uri_bytes_max = scheme, uri_bytes_max
         self._heads: dict[bytes, Head] = {}
+        self._seen: set[int] = set()
         self._blocks: dict[bytes, HeaderBlock] = {}
 
     def get(self, raw: bytes) -> Head:
@@ -57,10 +58,20 @@ class Heads:
         if head is None:
             head = self._assemble(raw)
             if len(raw) <= KEPT_BYTES_MAX:
-                if len(self._heads) >= HEADS_MAX:
-                    self._heads.clear()
-                self._heads[raw] = head
+                self._keep(raw, head)
         return head
+
+    def _keep(self, raw: bytes, head: Head) -> None:
+        """A head is kept when it comes for the second time: most never do."""
+        mark = hash(raw)
+        if mark in self._seen:
+            if len(self._heads) >= HEADS_MAX:
+                self._heads.clear()
+            self._heads[raw] = head
+        else:
+            if len(self._seen) >= HEADS_MAX:
+                self._seen.clear()
+            self._seen.add(mark)
 
     def _assemble(self, raw: bytes) -> Head:
         line, _, rest = raw.partition(b"\r\n")
