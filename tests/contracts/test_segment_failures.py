@@ -196,3 +196,20 @@ def test_a_crash_at_any_file_operation_of_a_start_does_not_bring_back_what_was_r
             assert await reread(copy) == [b"kept"], copy.name
 
     asyncio.run(story())
+
+
+def test_a_spare_that_is_taken_while_it_is_looked_for_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks whether it exists is told so, and finds it gone."""
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path.name == "spare" or exists(path))
+
+    async def story() -> None:
+        journal = segments(tmp_path)
+        for _ in range(3):
+            await committed(journal, (0, bytes(50_000)))
+        assert journal._preparer.is_alive()
+        await journal.close()
+
+    asyncio.run(story())

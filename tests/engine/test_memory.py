@@ -191,6 +191,23 @@ async def test_a_source_stays_in_memory_while_a_fork_of_it_is_decided() -> None:
 
 
 @story
+async def test_a_source_stays_in_memory_while_its_ancestors_are_read_one_after_another() -> None:
+    world = World(EngineLimits(entries_max=4, checkpoint=CheckpointLimits(memory_bytes=0)))
+    root, middle, source, other = (key_in(0, number) for number in range(4))
+    await world.made(other)
+    await world.made(root, b"[1,2]", content_type=JSON)
+    await world.fork(middle, root).success()
+    await world.appended(middle, b"[3,4]", content_type=JSON)
+    await world.fork(source, middle).success()
+    await world.flush()
+    await world.fork(key_in(1), source, "2", sub_offset=2).success()
+    assert world.read(key_in(1)) == b"1,2,3,"
+    assert len(world.state(source).holds) == 1
+    await world.flush()
+    assert len(world.crash().state(source).holds) == 1
+
+
+@story
 async def test_a_stream_that_is_being_looked_at_is_still_the_one_that_writers_change() -> None:
     world, _, fork = await evictable_fork()
     entry = await world.look(fork).success()

@@ -18,6 +18,13 @@ from .harness import SeededRandom, World, key_in, story
 KEY = "test/stream"
 
 
+class Onlooker:
+    """A live reader who stays."""
+
+    def wake(self, entry: Entry) -> None:
+        pass
+
+
 @story
 async def test_every_stream_of_a_name_has_an_incarnation_of_its_own_though_the_clock_stands_still() -> None:
     world = World()
@@ -132,12 +139,15 @@ async def test_a_deletion_leaves_nothing_in_the_store() -> None:
     assert await after.look(KEY).code() == "stream_not_found"
 
 
+@pytest.mark.parametrize("watched", [False, True])
 @story
-async def test_the_new_streams_readers_get_its_own_bytes_and_not_the_old_ones() -> None:
+async def test_the_new_streams_readers_get_its_own_bytes_and_not_the_old_ones(watched: bool) -> None:
     """What long-polls at one place share must not outlive the stream, nor the next append."""
     world = World()
     live = _live(world)
     await world.made(KEY)
+    if watched:
+        world.engine.watch(world.entry(KEY), Onlooker())
     waiting = _poll(live)
     await world.appended(KEY, b"old")
     assert waiting.answer is not None and waiting.answer[2] == b"old"
@@ -147,11 +157,16 @@ async def test_the_new_streams_readers_get_its_own_bytes_and_not_the_old_ones() 
     assert fresh.answer is not None and fresh.answer[2] == b"new"
 
 
+@pytest.mark.parametrize("watched", [False, True])
 @story
-async def test_a_long_poll_gets_everything_up_to_the_tail_though_an_earlier_one_got_less() -> None:
+async def test_a_long_poll_gets_everything_up_to_the_tail_though_an_earlier_one_got_less(
+    watched: bool,
+) -> None:
     world = World()
     live = _live(world)
     await world.made(KEY)
+    if watched:
+        world.engine.watch(world.entry(KEY), Onlooker())
     _poll(live)
     await world.appended(KEY, b"one")
     await world.appended(KEY, b"-two")

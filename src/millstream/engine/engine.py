@@ -184,6 +184,7 @@ class Engine:
     def look(self, key: str, done: Done, *, touches: bool) -> None:
         """The entry of a live stream, for reading its durable state."""
         shard = self._context.shard(key)
+        shard.forget()
         entry = shard.entries.get(key) or shard.find(key)
         if entry is None:
             raise Refused(Code.STREAM_NOT_FOUND)

@@ -96,7 +96,6 @@ class Shard:
             loaded = self._store.load(self.index, key)
             if loaded is None:
                 return None
-            self.forget()
             entry = self.entries[key] = Entry(key, *loaded)
             self.rest(entry)
         return entry
@@ -114,7 +113,8 @@ class Shard:
             self._resting.append(entry)
 
     def forget(self) -> None:
-        """Streams at rest leave memory, the longest unchanged first."""
+        """Streams at rest leave memory, the longest unchanged first. Only to be called where nobody
+        holds an entry that he found before."""
         looks = FORGET_LOOKS_MAX if len(self.entries) > self._entries_max else 0
         while looks and self._resting and len(self.entries) > self._entries_max:
             looks -= 1
