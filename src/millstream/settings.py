@@ -67,9 +67,14 @@ def address(value: object) -> str:
 
 
 def url(value: object) -> str:
-    if not isinstance(value, str) or (value and not _URL.fullmatch(value)):
+    if not isinstance(value, str) or (value and not (_URL.fullmatch(value) and _is_plain(value))):
         raise ValueError('a URL without a query, such as "https://streams.example.com"')
     return value
+
+
+def _is_plain(value: str) -> bool:
+    """It becomes part of a header."""
+    return value.isascii() and value.isprintable()
 
 
 def log_format(value: object) -> str:
@@ -157,11 +162,16 @@ WITHOUT_EFFECT: dict[str, str] = {
     **{f"cold.{key}": NO_HISTORY for key in ("backend", "s3_bucket", *_HISTORY)},
     **{f"journal.{key}": NO_HISTORY for key in ("retain_bytes", "retain_age")},
 }
+# Who sets one of these counts on it: without a warning that is easily overlooked.
+NOT_TO_BE_IGNORED = ("MILLSTREAM_AUTH_", "MILLSTREAM_CLUSTER_")
 # What Kubernetes sets in every container beside a service called millstream-something.
 _SERVICE_VARIABLE = re.compile(
     r"MILLSTREAM_(?:\w+_)?(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)",
     re.ASCII,
 )
+
+
+SHARDS_MAX = 4096  # a journal file names each in its header
 
 
 class Settings:
@@ -192,6 +202,8 @@ class Settings:
             raise SettingsError("limits.uri is part of limits.head and cannot be larger.")
         if self.number("limits.head") < 1024:
             raise SettingsError("limits.head below 1KiB refuses every request.")
+        if self.number("server.shards") > SHARDS_MAX:
+            raise SettingsError(f"server.shards is at most {SHARDS_MAX}.")
 
 
 def load(config: Path | None, environment: Mapping[str, str], flags: Mapping[str, str | None]) -> Settings:
@@ -252,6 +264,7 @@ def _from_environment(environment: Mapping[str, str], warnings: list[str]) -> di
     known = [*KEYS, *WITHOUT_EFFECT]
     names = {f"MILLSTREAM_{key.replace('.', '_').upper()}": key for key in known}
     tables = tuple({f"MILLSTREAM_{key.partition('.')[0].upper()}_" for key in known if "." in key})
+    tables += NOT_TO_BE_IGNORED
     found: dict[str, object] = {}
     for name, value in environment.items():
         if name in names:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from millstream.contracts import StoreDamaged
-from millstream.store import DataDirectory, DirectoryRefused, KeyspaceStore, MemoryMap, RocksMap
+from millstream.store import DataDirectory, DirectoryRefused, KeyspaceStore, MemoryMap, RocksMap, keys
 
-from .stores import Saver
+from .stores import Saver, opened
 
 
 def test_what_was_flushed_survives_a_crash_and_what_was_not_is_gone() -> None:
@@ -94,3 +94,24 @@ def test_a_directory_with_other_content_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(DirectoryRefused, match=r"thesis\.tex"):
         DataDirectory(tmp_path, 8)
+
+
+def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    (tmp_path / "format.json.new").write_text("{")
+    directory = DataDirectory(tmp_path, 8)
+    assert directory.shards == 8
+    directory.release()
+
+
+def test_a_gap_is_found_though_the_range_begins_inside_it(tmp_path: Path) -> None:
+    with opened("memory", tmp_path) as (store, values):
+        saver = Saver(store)
+        for _ in range(3):
+            saver.add(b"x" * 100)
+            saver.save()
+        batch = values.batch()
+        batch.delete(keys.block(0, 7, 100))
+        values.write(batch)
+        with pytest.raises(StoreDamaged, match="no block holds position 100"):
+            saver.blocks(150, 250)

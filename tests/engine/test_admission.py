@@ -182,3 +182,26 @@ async def test_a_stopping_engine_refuses_what_is_parked_and_what_comes() -> None
     open_gate(world)
     await large.success()
     await stop
+
+
+@pytest.mark.timeout(5)
+@story
+async def test_who_does_not_fit_when_it_is_his_turn_stays_the_first() -> None:
+    world, _ = await full(EngineLimits(in_flight_bytes=1000, admission_wait_seconds=2))
+    parked = [world.append(KEY, letter * 600) for letter in (b"a", b"b")]
+    parked.append(world.append(KEY, b"c"))
+    open_gate(world)
+    for answer in parked:
+        await answer.success()
+    assert world.read(KEY)[2000:] == b"a" * 600 + b"b" * 600 + b"c"
+
+
+@story
+async def test_nobody_waits_longer_because_it_was_his_turn_and_there_was_no_room() -> None:
+    world, _ = await full(EngineLimits(in_flight_bytes=3000, admission_wait_seconds=0.2))
+    world.append(KEY, bytes(990))
+    parked = world.append(KEY, bytes(2500))
+    for _ in range(5):
+        await asyncio.sleep(0.06)
+        world.engine._reconsider()
+    assert await parked.code() == "overloaded"

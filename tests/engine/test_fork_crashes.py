@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from millstream.engine import commits
+from millstream.protocol.creates import CreateRequest, ForkRequest
 
-from .harness import World, key_in, story
+from .harness import JSON, Answer, World, key_in, story
 
 SOURCE, FORK = key_in(2), key_in(1)
 
@@ -164,3 +165,47 @@ async def test_a_fork_with_an_unknown_outcome_that_is_found_keeps_its_hold(
     assert world.read(FORK) == b"bytes"
     await world.delete(SOURCE).success()
     assert world.read(FORK) == b"bytes", "the fork lives: its source's bytes stay"
+
+
+@pytest.mark.parametrize("again", [False, True])
+@story
+async def test_a_source_that_ends_while_the_forks_body_is_flattened_is_not_forked(
+    again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.engine.bodies.SLICE_BYTES", 10)
+    world = World()
+    await world.made(SOURCE, b"[1,2]", content_type=JSON)
+    body = b"[" + b",".join([b"3"] * 20) + b"]"
+    answer = Answer()
+    world.engine.create(FORK, CreateRequest(fork=ForkRequest(SOURCE, None, None)), body, answer)
+    with world.gate():
+        deleted = world.delete(SOURCE)
+        if again:
+            world.create(SOURCE, b"[4]", content_type=JSON)
+        await asyncio.sleep(0.05)
+    await deleted.success()
+    if not again:
+        assert await answer.code() == "source_not_found"
+        assert world.durable(FORK) is None
+    else:
+        await answer.success()
+        assert world.read(FORK) == b"4," + b"3," * 20
+        assert len(world.state(SOURCE).holds) == 1
+
+
+@story
+async def test_a_release_that_fails_is_tried_again() -> None:
+    world = World()
+    await world.made(SOURCE, b"bytes")
+    await world.fork(FORK, SOURCE).success()
+    await world.delete(SOURCE).success()
+    with world.gate() as journal:
+        deleted = world.delete(FORK)
+        await world.settled()
+        journal.let_through()
+        await deleted.success()
+        await world.settled()
+        journal.lose()
+        await world.settled()
+    await world.settled()
+    assert world.durable(SOURCE) is None, "it lived for its fork only"

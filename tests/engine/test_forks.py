@@ -199,3 +199,19 @@ async def test_message_ends_below_a_fork_point_are_the_same_in_memory_and_in_the
     await world.flush()
     assert world.ends(FORK) == in_memory
     assert world.crash().ends(FORK) == in_memory
+
+
+@story
+async def test_a_fork_point_between_two_parts_of_a_message_is_an_end_wherever_they_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("millstream.engine.bodies.PART_BYTES", 100)
+    world = World()
+    await world.made(SOURCE)
+    await world.appended(SOURCE, bytes(250))
+    await world.fork(FORK, SOURCE, "100").success()
+    await world.appended(FORK, b"xyz")
+    assert world.ends(SOURCE) == [250]
+    assert world.ends(FORK) == [100, 103]
+    await world.flush()
+    assert world.crash().ends(FORK) == [100, 103]

@@ -163,6 +163,25 @@ def test_a_producers_closing_append_can_be_repeated_exactly(client: Client, stre
     assert client.get(stream).body == b"end"
 
 
+def test_the_closing_tuple_is_a_duplicate_even_when_it_does_not_ask_to_close(
+    client: Client, stream: str
+) -> None:
+    """Base §5.2.1: the tuple decides, not the header."""
+    client.made(stream)
+    end = client.post(stream, "end", headers={"Stream-Closed": "true", **producer()}).offset
+    again = client.post(stream, "end", headers=producer())
+    assert (again.status, again.get("Stream-Closed"), again.offset) == (204, "true", end)
+    assert client.get(stream).body == b"end"
+
+
+def test_numbers_of_any_length_in_if_match_match_nothing(client: Client, stream: str) -> None:
+    client.made(stream, body="hello")
+    for etag in (f'"{"9" * 5000}:0:5"', f'"1:{"9" * 5000}:5"', f'"1:0:{"9" * 5000}"', f'"{"9" * 5000}-5"'):
+        for method in ("POST", "PUT"):
+            answer = client(method, stream, {"Content-Type": "text/plain", "If-Match": etag}, "x")
+            assert answer.status == 412, (method, etag[:20], answer)
+
+
 def test_a_producers_close_without_a_body_is_204(client: Client, stream: str) -> None:
     client.made(stream)
     client.added(stream, "x", headers=producer())

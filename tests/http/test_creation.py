@@ -159,6 +159,27 @@ def test_refused_requests_restart_the_window_too(client: Client, stream: str) ->
     assert client.get(stream).status == 200
 
 
+def test_requests_that_are_wrong_in_themselves_restart_the_window_too(client: Client, stream: str) -> None:
+    """Amendments §7: every GET or POST that finds the stream, whatever its status."""
+    text = {"Content-Type": "text/plain"}
+    wrong: list[tuple[str, str, dict[str, str], str]] = [
+        ("GET", "?offset=abc", {}, ""),
+        ("GET", "?offset=0&live=no", {}, ""),
+        ("POST", "", text | {"Producer-Id": "p"}, "x"),
+        ("POST", "", text, ""),
+        ("POST", "", {}, "x"),
+        ("POST", "", text | {"Content-Encoding": "gzip"}, "x"),
+    ]
+    for number in range(len(wrong)):
+        client.made(f"{stream}-{number}", headers={"Stream-TTL": "1"})
+    for _ in range(4):
+        time.sleep(0.4)
+        for number, (method, query, headers, body) in enumerate(wrong):
+            answer = client(method, f"{stream}-{number}{query}", headers, body)
+            assert answer.status in (400, 415), (number, answer)
+    assert [client.head(f"{stream}-{number}").status for number in range(len(wrong))] == [200] * len(wrong)
+
+
 def test_a_put_does_not_restart_the_window(client: Client, stream: str) -> None:
     client.made(stream, headers={"Stream-TTL": "1"})
     statuses = []

@@ -161,6 +161,17 @@ def test_a_repeated_fork_is_200_and_another_one_409(client: Client, stream: str,
     assert client.get(twin).body == b"paown"
 
 
+def test_an_offset_is_the_same_request_in_every_way_of_writing_it(client: Client, stream: str) -> None:
+    client.made(stream)
+    middle = client.added(stream, "abc").offset
+    client.added(stream, "def")
+    same = {middle: (middle.replace("-", "_"),), "3": (f"{0:016d}-{3:016d}", f"{0:016d}_{3:016d}", "03")}
+    for number, (first, others) in enumerate(same.items()):
+        assert fork(client, f"{stream}-{number}", stream, Fork_Offset=first).status == 201
+        for other in others:
+            assert fork(client, f"{stream}-{number}", stream, Fork_Offset=other).status == 200, other
+
+
 def test_a_deleted_source_lives_on_in_its_forks_and_nowhere_else(
     client: Client, stream: str, twin: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -132,6 +133,60 @@ def test_max_bytes_holds_for_a_long_poll(client: Client, stream: str) -> None:
     answer = client.get(f"{stream}?offset=-1&live=long-poll&max_bytes=7")
     assert answer.json == [11, 22]
     assert answer.get("Stream-Up-To-Date") is None
+
+
+def test_a_cut_long_poll_of_a_closed_stream_has_a_cursor(client: Client, stream: str) -> None:
+    """Only the answer that says closed may leave it out: after this one the client polls again."""
+    client.made(stream, body="hello", headers={"Stream-Closed": "true"})
+    cut = client.get(f"{stream}?offset=-1&live=long-poll&max_bytes=2")
+    assert (cut.body, cut.get("Stream-Closed")) == (b"he", None)
+    assert cut.need("Stream-Cursor").isdigit()
+    last = client.get(f"{stream}?offset={cut.offset}&live=long-poll&cursor={cut.need('Stream-Cursor')}")
+    assert (last.body, last.get("Stream-Closed"), last.get("Stream-Cursor")) == (b"llo", "true", None)
+
+
+@pytest.mark.parametrize("digits", [9, 15, 16, 17, 40, 300])
+def test_a_cursor_is_always_beyond_the_one_that_was_echoed(client: Client, stream: str, digits: int) -> None:
+    client.made(stream, body="hello")
+    cursor = "9" * digits
+    for _ in range(3):
+        answer = client.get(f"{stream}?offset=0&live=long-poll&cursor={cursor}")
+        assert int(answer.need("Stream-Cursor")) > int(cursor)
+        cursor = answer.need("Stream-Cursor")
+
+
+def test_answers_to_many_places_are_each_their_own(client: Client, stream: str) -> None:
+    """Answers are shared by those who ask for the same, and by nobody else."""
+    body = "abcdefghij" * 30
+    client.made(stream, body=body)
+    client.made(f"{stream}-other", body=body.upper())
+    with client.wire() as wire:
+        for turn in range(2):
+            for position in range(0, 300, 7):
+                for size in (1, 300):
+                    for target, text in ((stream, body), (f"{stream}-other", body.upper())):
+                        query = f"offset={position}&live=long-poll&max_bytes={size}"
+                        answer = wire.request("GET", f"{target}?{query}")
+                        assert answer.body == text[position : position + size].encode(), (turn, query)
+    client.added(stream, "!")
+    assert client.get(f"{stream}?offset=294&live=long-poll&max_bytes=300").body == b"efghij!"
+
+
+def test_answers_that_nobody_asks_for_again_do_not_stay_in_memory(native: Client, stream: str) -> None:
+    """A stream that nothing is added to any more, read from four hundred places."""
+    native.made(stream, "application/octet-stream", b"x" * (256 << 10))
+    status = Path(f"/proc/{native.server.pid}/status")
+    before = resident_mib(status)
+    with native.wire() as wire:
+        for position in range(400):
+            answer = wire.request("GET", f"{stream}?offset={position}&live=long-poll")
+            assert len(answer.body) == (256 << 10) - position
+    assert resident_mib(status) - before < 60
+
+
+def resident_mib(status: Path) -> float:
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
 
 
 def test_many_waiters_all_get_the_same_append(client: Client, stream: str) -> None:

@@ -117,7 +117,16 @@ def test_a_stream_cannot_be_called_streams(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["/v1/stream/__ds/jwks.json", "/v1/stream/__ds", "/v1/stream/room/__ds/x", "/_default/__ds", "/__ds/x"],
+    [
+        "/v1/stream/__ds/jwks.json",
+        "/v1/stream/__ds",
+        "/v1/stream/room/__ds/x",
+        "/_default/__ds",
+        "/_default/__ds/jwks.json",
+        "/_default/__ds/subscriptions/one",
+        "/room/__ds/subscriptions/one/ack",
+        "/__ds/x",
+    ],
 )
 def test_the_place_of_subscriptions_is_kept_free(client: Client, target: str) -> None:
     assert client.put(target).status == 404

@@ -142,6 +142,21 @@ def test_both_forms_of_a_json_read_vary_by_accept_and_have_their_own_etag(
     assert client.get(stream, NDJSON | {"If-None-Match": lines.need("ETag")}).status == 304
 
 
+def test_accept_weighs_what_it_names(client: Client, stream: str) -> None:
+    client.made(stream, "application/json", "[1]")
+    lines, array = "application/x-ndjson", "application/json"
+    wanted = {lines: lines, "Application/X-NDJSON; q=0.5": lines, f"{lines}, {array}": lines, "*/*": array}
+    wanted |= {f"{lines};q=0": array, f"{array}, {lines};q=0.1": array, f"{array};q=0.1,{lines}": lines}
+    wanted |= {
+        f"{lines}x": array,
+        f"{lines};q=nonsense": lines,
+        f"{lines};q=9e9": lines,
+        f"{lines};;,": lines,
+    }
+    for accept, kind in wanted.items():
+        assert client.get(stream, {"Accept": accept}).get("Content-Type") == kind, accept
+
+
 def test_ndjson_is_for_json_streams_alone(client: Client, stream: str) -> None:
     client.made(stream, body="hello")
     answer = client.get(stream, NDJSON)

@@ -78,6 +78,11 @@ def test_a_bad_value_is_refused_with_its_key_and_what_would_be_right(tmp_path: P
     assert wanted in said
 
 
+def test_a_public_url_that_fits_into_no_header_is_refused(tmp_path: Path) -> None:
+    for value in ("https://例え.jp", "https://a\x7fb", "https://ü.example"):
+        assert "server.public_url" in refused(tmp_path, "--public-url", value)
+
+
 def test_a_bad_listen_flag_and_a_bad_port_are_refused(tmp_path: Path) -> None:
     assert "server.listen" in refused(tmp_path, "--listen", "nonsense")
     assert "server.listen" in refused(tmp_path, "--listen", "127.0.0.1:99999")
@@ -115,6 +120,13 @@ def test_a_cluster_configuration_is_refused_with_the_reason(tmp_path: Path) -> N
 def test_authentication_that_would_not_be_enforced_is_refused(tmp_path: Path) -> None:
     """A key without effect gets a warning; this one would leave the doors open."""
     assert "auth.tokens" in refused(tmp_path, config='[auth]\ntokens = "tokens.toml"\n')
+
+
+def test_variables_of_a_feature_that_is_not_there_are_refused_where_ignoring_them_would_be_unsafe(
+    tmp_path: Path,
+) -> None:
+    assert "MILLSTREAM_AUTH_TOKENS" in refused(tmp_path, MILLSTREAM_AUTH_TOKENS="tokens.toml")
+    assert "MILLSTREAM_CLUSTER_NAME" in refused(tmp_path, MILLSTREAM_CLUSTER_NAME="prod")
 
 
 def test_ursulas_sample_for_one_node_starts_with_warnings(tmp_path: Path) -> None:

@@ -150,3 +150,14 @@ def test_an_array_has_at_most_so_many_elements() -> None:
 def test_an_inner_array_is_one_message() -> None:
     assert flatten(b"[[1,2],[]]")[2] == 2
     assert flatten(b"[]") == sliced(b" [ ] ") == (b"", None, 0)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("end", [b'",2]', b'"]', b"]"])
+def test_long_strings_full_of_escaped_quotes_take_no_longer_than_others(end: bytes) -> None:
+    body = b'[1,"' + b'\\"' * 500_000 + end
+    if end == b"]":
+        with pytest.raises(Refused):
+            sliced(body)
+    else:
+        assert messages(*sliced(body)) == messages(*flatten(body))

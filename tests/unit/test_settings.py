@@ -120,3 +120,9 @@ def test_values_that_do_not_fit_together_are_refused(flags: dict[str, str | None
 
 def test_an_ipv6_address_is_taken_in_brackets() -> None:
     assert load(None, {}, {"server.listen": "[::1]:80"}).address() == ("::1", 80)
+
+
+def test_more_shards_than_a_journal_file_can_name_are_refused() -> None:
+    assert load(None, {}, {"server.shards": "4096"}).number("server.shards") == 4096
+    with pytest.raises(SettingsError, match=r"server\.shards is at most 4096"):
+        load(None, {}, {"server.shards": "40000"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,12 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Durable streams over HTTP.",
 )
+
+
+class Output(StrEnum):
+    HUMAN = "human"
+    JSON = "json"
+
 
 Text = Annotated[str | None, typer.Option()]
 
@@ -65,11 +72,12 @@ def serve(
 def check(
     data_dir: Annotated[Path, typer.Argument(help="A data directory that no server holds.")],
     deep: Annotated[bool, typer.Option("--deep", help="Read every stored byte.")] = False,
+    output: Annotated[Output, typer.Option(help="How to say what was found.")] = Output.HUMAN,
 ) -> None:
     """Examine a data directory offline."""
     from .check import run
 
-    raise typer.Exit(run(data_dir, deep=deep))
+    raise typer.Exit(run(data_dir, deep=deep, as_json=output is Output.JSON))
 
 
 def _settings(config: Path | None, flags: dict[str, str | None], assignments: list[str]) -> Settings:

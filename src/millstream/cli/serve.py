@@ -57,7 +57,8 @@ async def _serve(settings: Settings) -> int:
     gc.freeze()
     loop.add_signal_handler(signal.SIGHUP, reload_tls, server, settings)
     scheme = "https" if settings.text("server.tls_cert") else "http"
-    log.info("ready on %s://%s:%d after %.0f ms", scheme, host, port, (time.perf_counter() - began) * 1000)
+    shown = f"[{host}]" if ":" in host else host
+    log.info("ready on %s://%s:%d after %.0f ms", scheme, shown, port, (time.perf_counter() - began) * 1000)
     await stop.wait()
     log.info("stopping")
     await server.stop(settings.seconds("limits.stop_timeout"))

@@ -10,9 +10,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from millstream.contracts import StoreDamaged
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
-from .record import Done
+from .record import Done, as_told
 
 RETRY_AFTER_SECONDS = 1
 PARKED_REQUESTS_MAX = 10_000
@@ -28,17 +29,19 @@ class Admission:
         self._parked: deque[tuple[Try, Done, float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self.closed = False
-        self._admitting = False
+        self._turn: tuple[Done, float] | None = None  # whose turn it is, and until when he may wait
 
     @property
     def must_wait(self) -> bool:
         """Whoever comes now stands behind those who wait already."""
-        return self.closed or (bool(self._parked) and not self._admitting)
+        return self.closed or (bool(self._parked) and self._turn is None)
 
     def refusal(self, code: Code | None) -> Refused:
         return Refused(code or Code.OVERLOADED, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
 
     def park(self, attempt: Try, done: Done) -> None:
+        if self._turn is not None and self._turn[0] is done:
+            return self._parked.appendleft((attempt, *self._turn))  # no room yet: he stays the first
         if len(self._parked) >= PARKED_REQUESTS_MAX:
             raise self.refusal(self._reason())
         loop = asyncio.get_running_loop()
@@ -54,14 +57,14 @@ class Admission:
         """Room may have been made: let in what fits."""
         self.closed = self._reason() is not None
         while self._parked and not self.closed:
-            attempt, done, _ = self._parked.popleft()
-            self._admitting = True
+            attempt, done, deadline = self._parked.popleft()
+            self._turn = done, deadline
             try:
                 attempt()
-            except MillstreamError as error:
-                done(error)
+            except (MillstreamError, StoreDamaged, OSError) as error:
+                done(as_told(error))
             finally:
-                self._admitting = False
+                self._turn = None
             self.closed = self.closed or self._reason() is not None
 
     def _expire(self) -> None:

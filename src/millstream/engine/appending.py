@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from millstream.contracts import StoreDamaged
 from millstream.protocol import appends
 from millstream.protocol.appends import AppendRequest
 from millstream.protocol.errors import Code, MillstreamError, Refused
@@ -14,7 +15,7 @@ from .bodies import PartUpload, is_large, needs_parts, stored_form
 from .context import Context, gone
 from .entry import Entry
 from .expiry import state_ahead
-from .record import Done, OpenRecord
+from .record import Done, OpenRecord, as_told
 from .shard import Shard
 
 
@@ -105,7 +106,11 @@ class Appending:
         done: Done,
     ) -> None:
         """Append, or drop the Parts."""
-        entry = shard.find(key)
+        try:
+            entry = shard.find(key)
+        except (OSError, StoreDamaged) as error:
+            shard.parts.pop(group, None)
+            return done(as_told(error))
         state = None if entry is None else entry.latest
         answer: object
         if entry is None or state is None or state.life is not Life.LIVE:

@@ -7,9 +7,10 @@ from functools import partial
 
 from msgspec import Struct
 
+from millstream.contracts import StoreDamaged
 from millstream.protocol import creates
 from millstream.protocol.creates import CreateRequest
-from millstream.protocol.errors import Code, MillstreamError, NotApplied, Refused
+from millstream.protocol.errors import Code, MillstreamError, NotApplied, OutcomeUnknown, Refused
 from millstream.protocol.facts import Ends, ForkOrigin, HoldAdded
 from millstream.protocol.media import is_json
 from millstream.protocol.state import Life, StreamState
@@ -21,7 +22,7 @@ from .entry import Entry
 from .expiry import Expiry, state_ahead
 from .forks import hold_of, origin_for
 from .reads import Reads
-from .record import Done
+from .record import Done, as_told
 from .shard import Shard
 
 
@@ -81,7 +82,11 @@ class Creating:
     def _place(self, plan: Plan, data: bytes, ends: Ends, group: int) -> None:
         """The creation itself; the path is looked at once more, for time may have passed."""
         context, shard = self._context, plan.shard
-        entry = shard.find_or_make(plan.key)
+        try:
+            entry = shard.find_or_make(plan.key)
+        except (OSError, StoreDamaged) as error:
+            shard.parts.pop(group, None)
+            return plan.done(as_told(error))
         answer: object
         try:
             answer = creates.check_against(entry.latest, plan.request)
@@ -137,6 +142,10 @@ class Creating:
         context, fork = self._context, request.fork
         assert fork is not None
         source_entry = self._source(fork.source)
+        if source_entry.record is not None and _is_turning(source_entry):  # while the body was flattened
+            again = _told(done, partial(self._hold, key, request, done))
+            source_entry.record.callbacks.append((partial(_turned, again, data, ends, done), None))
+            return
         source = _living(source_entry)
         found = origin_for(source, fork, request.content_type, self._reads)
         shard = context.shard(key)
@@ -152,7 +161,9 @@ class Creating:
         )
 
         def settled(answer: object) -> None:
-            """Whatever kept this very stream from being made releases its hold."""
+            """Whatever kept this very stream from being made releases its hold; not what may have made it."""
+            if isinstance(answer, OutcomeUnknown):
+                return done(answer)
             if isinstance(answer, MillstreamError) or getattr(answer, "status", 0) != 201:
                 context.holds.release(origin.source, origin.source_incarnation, hold)
             done(answer)
@@ -172,8 +183,17 @@ class Creating:
             return done(outcome)
         try:
             self.create(key, request, body, done)
-        except MillstreamError as error:
-            done(error)
+        except (MillstreamError, StoreDamaged, OSError) as error:
+            done(as_told(error))
+
+
+def _turned(
+    step: Callable[[bytes, Ends], None], data: bytes, ends: Ends, done: Done, outcome: object
+) -> None:
+    """Its source's end or creation is durable, or has failed."""
+    if isinstance(outcome, MillstreamError):
+        return done(outcome)
+    step(data, ends)
 
 
 def _is_turning(entry: Entry) -> bool:
@@ -199,7 +219,7 @@ def _told(done: Done, step: Callable[[bytes, Ends], None]) -> Callable[[bytes, E
     def run(data: bytes, ends: Ends) -> None:
         try:
             step(data, ends)
-        except MillstreamError as error:
-            done(error)
+        except (MillstreamError, StoreDamaged, OSError) as error:
+            done(as_told(error))
 
     return run

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from millstream.contracts import Clock, Journal, Random, Store
+from millstream.contracts import Clock, Journal, Random, Store, StoreDamaged
 from millstream.protocol.appends import AppendRequest
 from millstream.protocol.creates import CreateRequest
 from millstream.protocol.errors import Code, MillstreamError, Refused
@@ -99,9 +99,13 @@ class Engine:
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            self._check_disk()
-            if not self._commits.broken:
-                self._expiry.sweep()
+            try:
+                self._check_disk()
+                if not self._commits.broken:
+                    self._expiry.sweep()
+            except (OSError, StoreDamaged) as error:
+                log.error("a look at what is due failed: %s", error)
+            self._checkpoints.after_commit(())  # a flush that failed is tried again, though nobody writes
             if self._admission.waiting or self._admission.closed:
                 self._reconsider()
 

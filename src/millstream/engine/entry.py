@@ -14,6 +14,7 @@ the name would be loaded again.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +25,9 @@ from millstream.protocol.state import Life, StreamState
 
 if TYPE_CHECKING:
     from .record import OpenRecord
+
+
+log = logging.getLogger("millstream.engine")
 
 
 class Waiter(Protocol):
@@ -112,7 +116,10 @@ class Entry:
         if audience is not None:
             audience.shared.clear()
             for waiter in list(audience.waiters):
-                waiter.wake(self)
+                try:
+                    waiter.wake(self)
+                except Exception:
+                    log.exception("a reader of %s could not be woken", self.key)
             if not audience.waiters:
                 self.audience = None
 

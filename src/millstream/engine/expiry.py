@@ -24,6 +24,7 @@ from .shard import Shard
 SWEEP_SECONDS = 1.0
 SWEEP_STREAMS_MAX = 200  # per shard and sweep, so that a mass expiry does not hold up the loop
 STORE_SWEEP_SECONDS = 30.0
+WATCHED_STREAMS_MAX = 100_000  # those beyond it are found in the store, or by who asks for them
 
 
 def is_due(entry: Entry, now_us: int) -> bool:
@@ -61,11 +62,18 @@ class Expiry:
     ) -> None:
         self._shards, self._store, self._clock, self._end = shards, store, clock, end
         self._heap: list[tuple[int, int, str]] = []
+        self._next_look: dict[str, int] = {}  # one entry of the heap for each stream; others are void
         self._store_sweep_us = 0
 
     def watch(self, shard: Shard, entry: Entry) -> None:
-        if entry.expires_us is not None:
-            heapq.heappush(self._heap, (entry.expires_us, shard.index, entry.key))
+        if entry.expires_us is not None and len(self._heap) < WATCHED_STREAMS_MAX:
+            self._look_at(entry.expires_us, shard.index, entry.key)
+
+    def _look_at(self, time_us: int, index: int, key: str) -> None:
+        known = self._next_look.get(key)
+        if known is None or time_us < known:
+            self._next_look[key] = time_us
+            heapq.heappush(self._heap, (time_us, index, key))
 
     def sweep(self) -> None:
         now = self._clock.now_us()
@@ -73,10 +81,13 @@ class Expiry:
             self._store_sweep_us = now + int(STORE_SWEEP_SECONDS * SECOND_US)
             for shard in self._shards:
                 for deadline, key in self._store.due(shard.index, now, SWEEP_STREAMS_MAX):
-                    heapq.heappush(self._heap, (deadline, shard.index, key))
+                    self._look_at(deadline, shard.index, key)
         ended = 0
         while self._heap and self._heap[0][0] <= now and ended < SWEEP_STREAMS_MAX:
-            _, index, key = heapq.heappop(self._heap)
+            time_us, index, key = heapq.heappop(self._heap)
+            if self._next_look.get(key) != time_us:
+                continue
+            del self._next_look[key]
             shard = self._shards[index]
             entry = shard.find(key)
             if entry is None or entry.live() is None or entry.expires_us is None:
@@ -85,4 +96,4 @@ class Expiry:
                 self._end(shard, entry)
                 ended += 1
             else:
-                heapq.heappush(self._heap, (entry.expires_us, index, key))
+                self._look_at(entry.expires_us, index, key)

@@ -8,9 +8,10 @@ was left between the two steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from millstream.protocol.creates import ForkRequest
-from millstream.protocol.errors import Code, Refused
+from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.facts import ForkOrigin, HoldRefused, HoldReleased
 from millstream.protocol.media import essence
 from millstream.protocol.offsets import Token
@@ -102,10 +103,15 @@ class Holds:
             return
         removes = state.life is Life.ENDED and state.holds == {hold}
         record = shard.add_change(entry, state_ahead(entry), HoldReleased(hold, removes))
-        if removes and state.origin is not None:
-            origin = state.origin
-            record.callbacks.append((self._release_upward, origin))
+        again = partial(self.release, source, source_incarnation, hold)
+        record.callbacks.append((partial(self._released, again), state.origin if removes else None))
         self._wake(shard)
+
+    def _released(self, again: Callable[[], None], outcome: object) -> None:
+        """A release that failed is tried again: nobody else would before the next start."""
+        if isinstance(outcome, MillstreamError):
+            return again()
+        self._release_upward(outcome)
 
     def _release_upward(self, origin: object) -> None:
         if isinstance(origin, ForkOrigin):  # an error: what was not released is found by `reconcile`

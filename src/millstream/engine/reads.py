@@ -34,13 +34,15 @@ class Reads:
     def chunk(self, state: StreamState, position: int) -> Chunk:
         """The chunk that holds the byte at this position; it may reach further both ways."""
         key, incarnation, upto = state.key, state.incarnation, state.tail
+        inherits = False
         if state.origin is not None:
             for ancestor, inherited, end in state.origin.lineage:
                 if position < end:
-                    key, incarnation, upto = ancestor, inherited, end
+                    key, incarnation, upto, inherits = ancestor, inherited, end, True
                     break
         start, data, ends = self._chunk_of(key, incarnation, position)
-        if start + len(data) > upto:  # the ancestor's bytes behind the fork point are not ours
+        over = start + len(data) - upto
+        if over > 0 or (over == 0 and inherits):  # the ancestor's bytes behind the fork point are not ours
             keep = upto - start
             if ends is not None:
                 ends = [*ends[: bisect_left(ends, keep)], keep]  # a fork point ends what it cuts

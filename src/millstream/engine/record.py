@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
-from millstream.contracts import SealedRecord
-from millstream.protocol.errors import MillstreamError
+from millstream.contracts import SealedRecord, StoreDamaged
+from millstream.protocol.errors import Code, MillstreamError
 from millstream.protocol.facts import Fact
 from millstream.protocol.records import StreamName, encode
 
 from .entry import Entry
+
+log = logging.getLogger("millstream.engine")
 
 Done = Callable[[Any], None]  # called once, with the answer or with a MillstreamError
 
@@ -40,12 +43,28 @@ class OpenRecord:
     def answer(self) -> None:
         callbacks, self.callbacks = self.callbacks, []
         for done, answer in callbacks:
-            done(answer)
+            tell(done, answer)
 
     def fail(self, error: MillstreamError) -> None:
         callbacks, self.callbacks = self.callbacks, []
         for done, _ in callbacks:
-            done(error)
+            tell(done, error)
+
+
+def tell(done: Done, answer: Any) -> None:
+    """What goes wrong with one request keeps no other one from its answer."""
+    try:
+        done(answer)
+    except Exception:
+        log.exception("an answer could not be given")
+
+
+def as_told(error: Exception) -> MillstreamError:
+    """What a waiting request is told of a store that fails."""
+    if isinstance(error, MillstreamError):
+        return error
+    log.error("a request failed: %s", error)
+    return MillstreamError(Code.STORAGE_DAMAGED if isinstance(error, StoreDamaged) else Code.INTERNAL)
 
 
 def chain_hash(previous: int, body: bytes) -> int:

@@ -272,6 +272,8 @@ class Shard:
                 entry.producer_changed(fact.producer.id)
             return
         states.apply(state, fact)
+        if state.life is Life.ENDED:
+            entry.expires_us = None
         if state.life is Life.REMOVED and isinstance(fact, Ended | HoldReleased):
             self._removed(entry, state)
 

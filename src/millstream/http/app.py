@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from millstream.contracts import Clock, Random
 from millstream.engine import Engine
@@ -44,7 +45,15 @@ class App:
                 return self._read(plan, reply)
             self._route(head, body, reply)
         except FAILURES as failure:
+            if head.method in ("GET", "POST"):
+                self._touch(head, failure)
             send_failure(reply, failure)
+
+    def _touch(self, head: Head, failure: Exception) -> None:
+        """What is wrong in itself restarts the window as well, if there is such a stream (amendments §7)."""
+        if isinstance(failure, Refused) and failure.status in (400, 415):
+            with suppress(*FAILURES):
+                self._engine.look(stream_key(head.path), _nobody, touches=True)
 
     def _route(self, head: Head, body: bytes, reply: Reply) -> None:
         if head.method == "OPTIONS":
@@ -84,6 +93,10 @@ class App:
         if self._public_url is not None:
             return self._public_url
         return f"{head.scheme}://{head.headers.get('host', 'localhost')}"
+
+
+def _nobody(found: object) -> None:
+    """Nobody waits for this look."""
 
 
 def _not_allowed(allow: str) -> Refused:

@@ -163,7 +163,7 @@ class AsgiDoor:
         """The whole body; None when the client went away before its end."""
         limit = self._limits.body_bytes
         declared = head.headers.get("content-length", "")
-        if declared.isascii() and declared.isdigit() and int(declared) > limit:
+        if declared.isascii() and declared.isdigit() and int(declared[:16]) > limit:
             raise _too_large(limit)
         pieces, length, more = [], 0, True
         while more:

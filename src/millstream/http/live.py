@@ -8,16 +8,17 @@ buffer is full: it goes on from its own position when there is room, so nothing 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
 
-from millstream.contracts import Clock, Random, StoreDamaged
-from millstream.engine import PIECE_BYTES, Engine, Entry, Vanished
+from millstream.contracts import Clock, Random
+from millstream.engine import PIECE_BYTES, Engine, Entry
 from millstream.protocol import sse
-from millstream.protocol.cursors import JITTER_SECONDS_MAX, next_cursor
+from millstream.protocol.cursors import JITTER_SECONDS_MAX, current_cursor, next_cursor
 from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.media import is_text
 from millstream.protocol.positions import offset_at
@@ -27,7 +28,12 @@ from .failures import FAILURES, send_error, send_failure
 from .reads import ReadPlan, answer_range, starting_position
 from .reply import COMMON, NO_STORE, Reply
 
+log = logging.getLogger("millstream.http")
+
 TICK_SECONDS = 0.25
+ANSWERS_BYTES_MAX = 4 << 20  # of long-poll answers that may be asked for again
+KEY_BYTES_MAX = 1024  # a longer cursor is not ours
+SHARED_PLACES_MAX = 16  # of events that are kept for others; who is elsewhere has his own encoded
 TOUCH_SECONDS = 0.25  # a window of one second must survive between two touches
 
 
@@ -66,10 +72,12 @@ class Deadlines:
             if deadline > now:
                 break
             due.append(waiting)
-        for waiting in due:
-            if self._waiting.pop(waiting, None) is not None:
-                waiting.due()
-        self._timer = loop.call_later(TICK_SECONDS, self._tick) if self._waiting else None
+        try:
+            for waiting in due:
+                if self._waiting.pop(waiting, None) is not None:
+                    waiting.due()
+        finally:
+            self._timer = loop.call_later(TICK_SECONDS, self._tick) if self._waiting else None
 
 
 class Live:
@@ -82,6 +90,7 @@ class Live:
         self.heartbeats = Deadlines(limits.heartbeat_seconds)
         self.touches = Deadlines(TOUCH_SECONDS)
         self.readers: dict[LongPoll | Subscriber, None] = {}
+        self.answers = Answers()
         self.stopping = False
 
     def cursor(self, echoed: str | None) -> int:
@@ -143,7 +152,10 @@ class LongPoll:
             send_error(self._reply, Refused(Code.STREAM_GONE if gone else Code.STREAM_NOT_FOUND))
         elif state.tail > self._position:
             self._leave()
-            self._answer(state)
+            try:
+                self._answer(state)
+            except FAILURES as failure:  # whoever wakes us cannot answer it
+                send_failure(self._reply, failure)
         elif state.closed or self._live.stopping:
             self._leave()
             self._empty(state)
@@ -189,26 +201,53 @@ class LongPoll:
         """Everybody who waited at one place with one cursor is sent one and the same answer."""
         end = state.tail
         plan = self._plan
-        key = (self._position, plan.cursor, plan.max_bytes, plan.ndjson)
-        shared = self._entry.gather_audience().shared
+        now = current_cursor(self._live.clock.now_us())
+        place = (state.key, state.incarnation, self._position, end, state.closed)
+        key = (place, plan.cursor, now, plan.max_bytes, plan.ndjson)
+        shared = self._live.answers
         answer = shared.get(key)
-        if answer is None and end - self._position <= PIECE_BYTES:
+        if answer is None and end - self._position <= PIECE_BYTES and len(plan.cursor or "") < KEY_BYTES_MAX:
             capture = Captured()
             self._answer_to(capture, state, end)
             if capture.answer is not None:
-                answer = shared[key] = capture.answer
+                answer = capture.answer
+                if answer[0] == 200:
+                    shared.keep(key, answer)
         if answer is None:
             return self._answer_to(self._reply, state, end)
         self._reply.send(*answer)
 
     def _answer_to(self, reply: Reply, state: StreamState, end: int) -> None:
         plan = self._plan
-        extra = b"" if state.closed else f"Stream-Cursor: {self._live.cursor(plan.cursor)}\r\n".encode()
         if plan.max_bytes is not None and end - self._position > plan.max_bytes:
             end = self._position + plan.max_bytes
             if state.is_json:
                 end = self._live.engine.reads.boundary_within(state, self._position, end)
+        at_the_end = state.closed and end == state.tail  # nobody polls again: no cursor
+        extra = b"" if at_the_end else f"Stream-Cursor: {self._live.cursor(plan.cursor)}\r\n".encode()
         answer_range(self._live.engine, plan, reply, state, self._position, end, extra, cached=False)
+
+
+Answer = tuple[int, bytes, bytes]
+
+
+class Answers:
+    """Whole answers, to be sent to many; the key says everything that they depend on."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Answer] = {}
+        self._bytes = 0
+
+    def get(self, key: object) -> Answer | None:
+        return self._kept.get(key)
+
+    def keep(self, key: object, answer: Answer) -> None:
+        length = len(answer[1]) + len(answer[2]) + KEY_BYTES_MAX
+        if self._bytes + length > ANSWERS_BYTES_MAX:
+            self._kept.clear()
+            self._bytes = 0
+        self._kept[key] = answer
+        self._bytes += length
 
 
 class Captured:
@@ -219,7 +258,7 @@ class Captured:
     writable = True
 
     def __init__(self) -> None:
-        self.answer: tuple[int, bytes, bytes] | None = None
+        self.answer: Answer | None = None
 
     def send(self, status: int, headers: bytes, body: bytes = b"") -> None:
         self.answer = (status, headers, body)
@@ -249,7 +288,8 @@ class Subscriber:
             self._kind = sse.data_event
         self._ended = False
         self._told = False
-        self._echoed = plan.cursor
+        # Beyond what the client echoed, and the same for all events: a cursor never goes back.
+        self._cursor_min = 0 if plan.cursor is None else live.cursor(plan.cursor)
 
     def begin(self) -> None:
         state = self._entry.durable
@@ -284,7 +324,8 @@ class Subscriber:
                 return None
             try:
                 sent = self._send_next(state)
-            except (Vanished, StoreDamaged):
+            except FAILURES as failure:
+                log.error("events are cut off: %s", failure)
                 self._leave()
                 return self._reply.abort()
             if not sent:
@@ -293,14 +334,14 @@ class Subscriber:
     def _send_next(self, state: StreamState) -> bool:
         start, tail = self._position, state.tail
         live_tail = self._told and tail - start <= PIECE_BYTES
-        key = (start, tail, state.closed, self._echoed is None)
+        key = (start, tail, state.closed, self._cursor_min)
         if live_tail:
             shared = self._entry.gather_audience().shared.get(key)
-            if shared is not None and self._echoed is None:
+            if shared is not None:
                 end, events = shared
                 self._write(events, end, state)
                 return True
-        end = self._piece_end(state, start)
+        goal = end = self._piece_end(state, start)
         payload = self._live.engine.reads.small(state, start, end)
         if self._is_text and payload:
             if not (state.closed and end == tail):
@@ -311,12 +352,14 @@ class Subscriber:
             return False  # only half a character came
         closed = state.closed and end == tail
         # Half a character held back is not yet sent: but there is nothing more to send now.
-        up_to_date = end == tail or (tail - end < 4 and self._is_text)
-        cursor = self._live.cursor(self._echoed)
+        up_to_date = goal == tail
+        cursor = max(self._cursor_min, current_cursor(self._live.clock.now_us()))
         events = self._kind(payload) if end > start else b""
         events += sse.control_event(offset_at(state, end), cursor, up_to_date, closed)
-        if live_tail and self._echoed is None:
-            self._entry.gather_audience().shared[key] = (end, events)
+        if live_tail:
+            kept = self._entry.gather_audience().shared
+            if len(kept) < SHARED_PLACES_MAX:
+                kept[key] = (end, events)
         self._write(events, end, state)
         return True
 

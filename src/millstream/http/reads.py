@@ -7,12 +7,14 @@ without its last comma, `]`. NDJSON is the same bytes with each message's comma 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from millstream.engine import PIECE_BYTES, Engine, Entry
 from millstream.protocol.errors import Code, MillstreamError, Refused
 from millstream.protocol.etags import none_match, range_etag
+from millstream.protocol.media import JSON
 from millstream.protocol.offsets import BEGINNING, Beginning, Now, Token, parse_offset
 from millstream.protocol.positions import not_at_boundary, offset_at, resolve
 from millstream.protocol.state import StreamState
@@ -25,6 +27,7 @@ from .request import Head
 log = logging.getLogger("millstream.http")
 
 NDJSON = "application/x-ndjson"
+_WEIGHT = re.compile(r"(?:^|;)[ \t]*q=([01](?:\.[0-9]{0,3})?)")
 _NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 _CACHED = b"Cache-Control: public, max-age=60, stale-while-revalidate=300\r\n"
 _NOT_CACHED = b"Cache-Control: no-store\r\n"
@@ -58,8 +61,19 @@ class ReadPlan:
         self.token: Token = parse_offset(BEGINNING if offset is None else offset)
         self.max_bytes = _max_bytes(parameters.get("max_bytes"))
         self.if_none_match = head.headers.get("if-none-match")
-        accept = head.headers.get("accept", "")
-        self.ndjson = any(part.partition(";")[0].strip().lower() == NDJSON for part in accept.split(","))
+        self.ndjson = wants_ndjson(head.headers.get("accept", ""))
+
+
+def wants_ndjson(accept: str) -> bool:
+    """Whether it is asked for, and not less than JSON."""
+    if NDJSON not in accept.lower():
+        return False
+    weights = {JSON: 0.0, NDJSON: 0.0}
+    for part in accept.lower().split(","):
+        kind, _, parameters = part.partition(";")
+        weight = _WEIGHT.search(parameters)
+        weights[kind.strip()] = float(weight[1]) if weight else 1.0
+    return weights[NDJSON] > 0 and weights[NDJSON] >= weights[JSON]
 
 
 def _max_bytes(text: str | None) -> int | None:

@@ -42,14 +42,17 @@ def stream_key(path: bytes) -> str:
     return key
 
 
-def fork_source(header: str) -> str:
-    """`Stream-Forked-From`: a URL path of either surface, or a whole URL, whose path then counts."""
+def fork_source(header: str, mount: bytes = b"") -> str:
+    """`Stream-Forked-From`: a URL path of either surface, or a whole URL, whose path then counts. A
+    client knows a mounted server's paths with what they are mounted under."""
     raw = header.encode("latin-1")
     if b"://" in raw[:10]:
         try:
             raw = urlsplit(raw).path
         except ValueError as error:
             raise Refused(Code.INVALID_PATH, f"Stream-Forked-From is no URL: {error}.") from None
+    if mount and raw.startswith(mount + b"/"):
+        raw = raw[len(mount) :]
     if not raw.startswith(b"/"):
         raw = FLAT_ROOT + raw
     return stream_key(raw)

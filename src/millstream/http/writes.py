@@ -59,7 +59,8 @@ def _appended(reply: Reply, answer: AppendAnswer | MillstreamError) -> None:
 
 def create(engine: Engine, head: Head, key: str, body: bytes, reply: Reply, base_url: str) -> None:
     source = head.headers.get("stream-forked-from")
-    request = create_request(head, None if source is None else fork_source(source))
+    mount = head.full_path[: len(head.full_path) - len(head.path)]
+    request = create_request(head, None if source is None else fork_source(source, mount))
     location = base_url.encode("latin-1") + head.full_path
     engine.create(key, request, body, partial(_created, reply, request, location))
 

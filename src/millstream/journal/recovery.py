@@ -30,13 +30,15 @@ class JournalDamaged(Exception):
 
 
 class Segment(Struct):
-    """A segment on disk: `end` is where its last frame ends, `last` each shard's last sequence in it."""
+    """A segment on disk: `end` is where its last frame ends, `last` each shard's last sequence in it;
+    up to `done` nobody needs it any more."""
 
     path: Path
     header: SegmentHeader
     end: int
     frames: int
     last: dict[int, int]
+    done: int = 0
 
 
 def segment_path(directory: Path, number: int) -> Path:

@@ -50,6 +50,7 @@ class SegmentJournal:
         self._segment_bytes = segment_bytes
         self._write, self._sync = write, sync
         directory.mkdir(parents=True, exist_ok=True)
+        _sync_path(directory.absolute().parent)
         self._segments, self._tails = recover(directory, shards)
         for segment in self._segments:
             _sync_path(segment.path)
@@ -87,6 +88,8 @@ class SegmentJournal:
                 self._write_frame(frame, records, length)
             except OSError as failure:
                 error = failure
+            except Exception as failure:  # no memory for a frame, say: the thread must live
+                error = OSError(repr(failure))
             loop.call_soon_threadsafe(finish, error)
 
         segment = self._segments[-1]
@@ -102,12 +105,15 @@ class SegmentJournal:
 
     def trim(self, before: Sequence[int]) -> None:
         """Unlinks whole segments from the oldest on; the one in use always stays."""
+        for segment in self._segments:
+            if all(last < before[shard] for shard, last in segment.last.items()):
+                segment.done = segment.end
         while len(self._segments) > 1:
             oldest = self._segments[0]
-            if any(last >= before[shard] for shard, last in oldest.last.items()):
+            if oldest.done < oldest.end:
                 return
+            oldest.path.unlink(missing_ok=True)  # if this fails, the next one must not go before it
             self._segments.pop(0)
-            oldest.path.unlink(missing_ok=True)
 
     async def reopen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -117,8 +123,9 @@ class SegmentJournal:
             try:
                 self._start_segment(0)
                 self._broken = False
-            except OSError as error:
-                loop.call_soon_threadsafe(finished.set_exception, error)
+            except Exception as error:
+                failure = error if isinstance(error, OSError) else OSError(repr(error))
+                loop.call_soon_threadsafe(finished.set_exception, failure)
             else:
                 loop.call_soon_threadsafe(finished.set_result, None)
 
@@ -126,7 +133,8 @@ class SegmentJournal:
         await finished
 
     def bytes_held(self) -> int:
-        return sum(segment.end for segment in self._segments)
+        """Not those that only wait in the segment in use: no flush could make them fewer."""
+        return sum(segment.end - segment.done for segment in self._segments)
 
     async def close(self) -> None:
         self._stopping = True
@@ -196,7 +204,11 @@ class SegmentJournal:
         if size == self._segment_bytes and _has_size(spare, size):
             spare.rename(making)
         else:
-            _make_zeroed(making, size)
+            try:
+                _make_zeroed(making, size)
+            except OSError:
+                making.unlink(missing_ok=True)  # its room is what trimming needs to go on
+                raise
         fd = os.open(making, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.pwrite(fd, head, 0)

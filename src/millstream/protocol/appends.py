@@ -81,7 +81,7 @@ def _on_closed(state: StreamState, request: AppendRequest, empty: bool) -> Appen
     producer = request.producer
     if producer is None and request.closes and empty:
         return AppendAnswer(204, offset_at(state, state.tail), state_etag(state), True)
-    if producer is not None and request.closes and producer == state.closer:
+    if producer is not None and producer == state.closer:  # whether or not it asks to close again
         return AppendAnswer(
             204, offset_at(state, state.tail), state_etag(state), True, (producer.epoch, producer.seq)
         )

@@ -8,7 +8,7 @@ from .errors import Code, Refused
 from .etags import state_etag, state_matches
 from .facts import Created, Ends, ForkOrigin
 from .media import DEFAULT_CONTENT_TYPE, essence
-from .offsets import Token
+from .offsets import Token, parse_offset
 from .positions import offset_at
 from .state import Life, StreamState
 from .times import SECOND_US
@@ -81,7 +81,7 @@ def _difference(state: StreamState, request: CreateRequest) -> str:
     elif (
         origin is None
         or origin.source != fork.source
-        or origin.requested_offset != fork.offset_text
+        or _requested(origin) != fork.offset
         or origin.requested_sub_offset != fork.sub_offset
     ):
         return "origin"
@@ -95,6 +95,11 @@ def _difference(state: StreamState, request: CreateRequest) -> str:
         if request.expires_at_us != state.expires_at_us:
             return "Stream-Expires-At"
     return "" if request.closed == state.closed else "closure status"
+
+
+def _requested(origin: ForkOrigin) -> Token | None:
+    """The offset that was asked for, however it was written."""
+    return None if origin.requested_offset is None else parse_offset(origin.requested_offset)
 
 
 def window_deadline(ttl_seconds: int, now_us: int) -> int:

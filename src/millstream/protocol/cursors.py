@@ -10,7 +10,7 @@ from .times import SECOND_US
 CURSOR_EPOCH_US = 1_728_432_000 * SECOND_US  # 2024-10-09T00:00:00Z
 CURSOR_INTERVAL_US = 20 * SECOND_US
 JITTER_SECONDS_MAX = 3600
-_CURSOR_DIGITS_MAX = 15  # a longer one is not ours; it is ignored
+_CURSOR_DIGITS_MAX = 1000  # a longer one is not ours; it is ignored
 
 
 def current_cursor(now_us: int) -> int:

@@ -10,7 +10,7 @@ import re
 
 from .state import StreamState
 
-_RANGE = re.compile(r'"([0-9]+):[0-9]+:([0-9]+)(:c)?(?::n)?"')
+_RANGE = re.compile(r'"([0-9]{1,20}):[0-9]{1,20}:([0-9]{1,20})(:c)?(?::n)?"')
 _MEMBER = re.compile(r'(W/)?("[^"]*")')
 
 

@@ -23,7 +23,7 @@ from .errors import Code, Refused
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _value = msgspec.json.Decoder(msgspec.Raw).decode
 _SPACE = b" \t\r\n"
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abABcCdDeEfF][0-9a-fA-F]{2}|.)", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89abABcCdDeEfF][0-9a-fA-F]{2}")
 MESSAGES_MAX = 250_000  # amendments §7: what one append may hold; the setting's default
 
 
@@ -93,15 +93,19 @@ def _split(body: bytes) -> Sequence[msgspec.Raw | bytes]:
 
 def _mask_surrogates(body: bytes) -> bytes:
     """Surrogate escapes replaced by a harmless escape of the same length."""
-    return _ESCAPE.sub(lambda match: b"\\u0041" if len(match[0]) > 2 else match[0], body)
+    plain = body.replace(b"\\\\", b"\\n")  # each backslash that is left begins an escape
+    return _SURROGATE.sub(rb"\\u0041", plain)
 
 
 # --- large bodies, slice by slice ---------------------------------------------------------------
 
 SLICE_BYTES = 256 << 10  # a few milliseconds of work; larger bodies are flattened in slices
 _WALK_TOKENS_MAX = 4096
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+# Possessive, so that a string without an end costs one look and no memory; where one begins is found
+# by matching up to it: searching would try each escaped quote in it, which took minutes.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_WHOLE_STRINGS = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
 
 Flat: TypeAlias = "tuple[bytes, array[int] | None, int]"
 
@@ -168,12 +172,11 @@ def _next_cut(inner: bytes, start: int) -> int:
 
 def _skip(inner: bytes, start: int, end: int) -> tuple[int, int]:
     """Jump to `end`, or behind the string that reaches over it; how much the depth has changed."""
-    window = inner[start:end]
-    bare = _STRING.sub(b"", window)
-    quote = bare.find(b'"')
-    if quote >= 0:  # from here on it is the beginning of a string, as it stands
-        string = _STRING.match(inner, end - (len(bare) - quote))
+    whole = _WHOLE_STRINGS.match(inner, start, end)
+    quote = end if whole is None else whole.end()
+    bare = _STRING.sub(b"", inner[start:quote])
+    if quote < end:  # there a string begins that reaches over the end
+        string = _STRING.match(inner, quote)
         end = string.end() if string is not None else len(inner)
-        bare = bare[:quote]
     opened = bare.count(b"[") + bare.count(b"{")
     return end, opened - bare.count(b"]") - bare.count(b"}")

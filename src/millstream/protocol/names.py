@@ -80,7 +80,7 @@ def check_bucket(bucket: str) -> str:
 def key_of_bucket_path(raw_bucket: bytes, raw_stream: bytes) -> str:
     """The key of `/{bucket}/{stream}`."""
     bucket, stream = decode_path(raw_bucket), decode_path(raw_stream)
-    if SUBSCRIPTIONS in (bucket, stream):
+    if SUBSCRIPTIONS in (bucket, stream.partition("/")[0]):
         raise Refused(Code.ROUTE_NOT_FOUND, f"'{SUBSCRIPTIONS}' is reserved for subscriptions.")
     check_bucket(bucket)
     if "/" in stream:

@@ -151,6 +151,7 @@ def apply(state: StreamState, fact: Fact) -> None:
         state.deadline_us = fact.deadline_us
     elif isinstance(fact, Ended):
         state.life = Life.ENDED if fact.soft else Life.REMOVED
+        state.deadline_us = None  # it has come; what still stands among the deadlines would hide others
     elif isinstance(fact, HoldAdded):
         state.holds |= {fact.hold}
     elif isinstance(fact, HoldReleased):

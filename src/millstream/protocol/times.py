@@ -7,16 +7,17 @@ from datetime import UTC, datetime, timedelta, timezone
 
 SECOND_US = 1_000_000
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d{2}):(\d{2}))",
+    r"(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:([Zz])|([+-])(\d{2}):(\d{2}))",
     re.ASCII,
 )
+_CHARACTERS_MAX = 64  # the text is kept with the stream; a fraction may have any number of digits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_rfc3339_us(text: str) -> int | None:
     """Strict RFC 3339; None for anything else. A leap second counts as the next second."""
     match = _RFC3339.fullmatch(text)
-    if match is None:
+    if match is None or len(text) > _CHARACTERS_MAX:
         return None
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     leap = second == 60
@@ -32,6 +33,8 @@ def parse_rfc3339_us(text: str) -> int | None:
     except ValueError:
         return None
     elapsed = moment - _EPOCH
+    if leap and elapsed.seconds != 86_399:
+        return None  # a leap second is the last one of a day, in UTC
     microseconds = (elapsed.days * 86_400 + elapsed.seconds + leap) * SECOND_US
     fraction = (match[7] or "")[:6].ljust(6, "0")
     return microseconds + int(fraction)

@@ -59,7 +59,8 @@ class DataDirectory:
         return identity, shards
 
     def _write(self, shards: int) -> tuple[str, int]:
-        others = [entry.name for entry in self.path.iterdir() if entry.name != "lock"]
+        ours = ("lock", f"{_FILE}.new")  # a first start may have been cut short
+        others = [entry.name for entry in self.path.iterdir() if entry.name not in ours]
         if others:
             raise DirectoryRefused(
                 f"{self.path} has no {_FILE} but other content ({others[0]}): choose an empty directory."

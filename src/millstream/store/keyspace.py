@@ -7,6 +7,7 @@ merged into one, so that each byte is written about twice and a read finds few b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ from .values import decode_block, decode_stream, encode_block, encode_stream
 BLOCK_BYTES_MAX = 256 << 10
 RUN_BLOCKS_MAX = 16
 SMALL_BYTES_MAX = 32 << 10  # a block from this size on is not merged again
+
+log = logging.getLogger("millstream.store")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_applied = msgspec.msgpack.Decoder(Applied).decode
@@ -66,7 +69,7 @@ class KeyspaceStore:
         at = keys.block_start(found[0])
         for key, value in self._map.scan(found[0], keys.block(shard, incarnation, end)):
             chunk = decode_block(keys.block_start(key), value, where)
-            if chunk[0] != at and at > start:
+            if chunk[0] != at:
                 raise StoreDamaged(f"{where}: no block holds position {at}")
             at = chunk[0] + len(chunk[1])
             if at > start:
@@ -148,11 +151,19 @@ class KeyspaceStore:
                 batch.delete(keys.held(shard, state.key))
         batch.put(keys.meta(shard, state.key), encode_stream(state, footing))
 
+    def _to_merge(self, shard: int, incarnation: int, footing: Footing) -> list[Chunk]:
+        """The run's blocks, or none: damaged ones stay as they are, and only who reads them is refused."""
+        try:
+            return list(self.blocks(shard, incarnation, footing.run_start, footing.saved_to))
+        except StoreDamaged as error:
+            log.error("blocks are not merged: %s", error)
+            return []
+
     def _save_bytes(
         self, batch: Any, shard: int, incarnation: int, footing: Footing, chunks: list[Chunk]
     ) -> None:
         if footing.run_count >= RUN_BLOCKS_MAX:
-            old = list(self.blocks(shard, incarnation, footing.run_start, footing.saved_to))
+            old = self._to_merge(shard, incarnation, footing)
             for start, _, _ in old:
                 batch.delete(keys.block(shard, incarnation, start))
             chunks = old + chunks
