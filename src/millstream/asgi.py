@@ -48,6 +48,8 @@ class MillstreamApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._lifespan(receive, send)
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1000})  # before it is accepted: 403
         if scope["type"] != "http":
             raise NotImplementedError(f"no {scope['type']} here: streams are plain HTTP")
         if self._door is None:

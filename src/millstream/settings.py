@@ -113,6 +113,8 @@ KEYS: dict[str, Key] = {
     "limits.messages": Key(
         250000, count, "Messages in one JSON append; each one costs an index entry (413)."
     ),
+    "limits.bodies": Key("512MiB", size, "Large bodies under way, all connections together (503)."),
+    "limits.fork_depth": Key(1000, count, "Forks of forks: each names all that it inherits from (400)."),
     "limits.head_timeout": Key(
         "10s", duration, "A head that has begun to arrive must be whole by then (408)."
     ),

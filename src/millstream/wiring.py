@@ -100,7 +100,11 @@ def native_server(node: Node, settings: Settings) -> NativeServer:
 
 
 def asgi_door(node: Node, settings: Settings) -> AsgiDoor:
-    limits = AsgiLimits(uri_bytes=settings.number("limits.uri"), body_bytes=settings.number("limits.body"))
+    limits = AsgiLimits(
+        uri_bytes=settings.number("limits.uri"),
+        body_bytes=settings.number("limits.body"),
+        bodies_bytes=settings.number("limits.bodies"),
+    )
     return AsgiDoor(node.app, limits)
 
 
@@ -135,6 +139,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
         in_flight_bytes=settings.number("limits.in_flight"),
         admission_wait_seconds=settings.seconds("limits.admission_wait"),
         messages_max=settings.number("limits.messages"),
+        fork_depth_max=settings.number("limits.fork_depth"),
         disk_free_min_bytes=settings.number("limits.disk_free_min"),
         entries_max=settings.number("store.streams_in_memory"),
         checkpoint=CheckpointLimits(
@@ -159,6 +164,7 @@ def server_limits(settings: Settings) -> ServerLimits:
         head_bytes=settings.number("limits.head"),
         uri_bytes=settings.number("limits.uri"),
         body_bytes=settings.number("limits.body"),
+        bodies_bytes=settings.number("limits.bodies"),
         pipelined_bytes=settings.number("limits.pipelined"),
         write_buffer_bytes=settings.number("limits.write_buffer"),
         head_seconds=settings.seconds("limits.head_timeout"),

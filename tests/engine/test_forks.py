@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from millstream.engine import EngineLimits
 from millstream.protocol.appends import AppendRequest
 from millstream.protocol.offsets import format_offset
 from millstream.protocol.state import Life
@@ -215,3 +216,16 @@ async def test_a_fork_point_between_two_parts_of_a_message_is_an_end_wherever_th
     assert world.ends(FORK) == [100, 103]
     await world.flush()
     assert world.crash().ends(FORK) == [100, 103]
+
+
+@story
+async def test_a_chain_of_forks_ends_at_its_depth_limit() -> None:
+    world = World(EngineLimits(fork_depth_max=2))
+    await world.made(SOURCE, b"1")
+    await world.fork(FORK, SOURCE).success()
+    await world.appended(FORK, b"2")
+    await world.fork(GRANDCHILD, FORK).success()
+    await world.appended(GRANDCHILD, b"3")
+    refused = await world.fork(key_in(3), GRANDCHILD).outcome()
+    assert getattr(refused, "code", None) == "invalid_fork"
+    assert world.state(GRANDCHILD).holds == frozenset(), "a refused fork leaves no hold"

@@ -230,3 +230,23 @@ def test_connections_beyond_their_limit_are_refused_with_503(tmp_path: Path) -> 
         for wire in wires:
             wire.close()
         server.close()
+
+
+def test_large_bodies_under_way_are_bounded_all_connections_together(tmp_path: Path) -> None:
+    server = start("native", tmp_path, {"MILLSTREAM_LIMITS_BODIES": "1MiB"})
+    try:
+        client = Client(server)
+        client.made("/v1/stream/bounded")
+        whole = encode("POST", "/v1/stream/bounded", {"Content-Type": "text/plain"}, bytes(900_000), server.port)
+        with client.wire() as first, client.wire() as second:
+            first.send(whole[:-1])  # all but its end: 900 kB wait in memory
+            time.sleep(0.3)
+            second.send(whole[:300_000])
+            assert second.answer().status == 503
+            first.send(whole[-1:])
+            assert first.answer().status == 204
+        with client.wire() as third:
+            third.send(whole)
+            assert third.answer().status == 204, "room again"
+    finally:
+        server.close()

@@ -27,6 +27,7 @@ class EngineLimits(Struct, frozen=True):
     in_flight_bytes: int = 64 << 20
     admission_wait_seconds: float = 2.0
     messages_max: int = MESSAGES_MAX
+    fork_depth_max: int = 1000
     disk_free_min_bytes: int = 256 << 20
     entries_max: int = 200_000  # streams whose state stays in memory, all shards together
     checkpoint: CheckpointLimits = CheckpointLimits()

@@ -125,9 +125,16 @@ class Creating:
             entry.record.callbacks.append((again, None))
             return
         source = _living(entry)
-        origin_for(source, request.fork, request.content_type, self._reads)
+        origin_for(
+            source, request.fork, request.content_type, self._reads, self._context.limits.fork_depth_max
+        )
         then = _told(done, partial(self._hold, key, request, done))
         self._context.with_stored_form(body, source.is_json, True, then, done)
+
+    def _origin(self, source: StreamState, request: CreateRequest) -> ForkOrigin:
+        assert request.fork is not None
+        depth_max = self._context.limits.fork_depth_max
+        return origin_for(source, request.fork, request.content_type, self._reads, depth_max)
 
     def _source(self, key: str) -> Entry:
         shard = self._context.shard(key)
@@ -147,7 +154,9 @@ class Creating:
             source_entry.record.callbacks.append((partial(_turned, again, data, ends, done), None))
             return
         source = _living(source_entry)
-        found = origin_for(source, fork, request.content_type, self._reads)
+        found = origin_for(
+            source, fork, request.content_type, self._reads, self._context.limits.fork_depth_max
+        )
         shard = context.shard(key)
         incarnation = shard.new_incarnation(source.incarnation)
         hold = hold_of(key, incarnation)

@@ -59,7 +59,7 @@ class Engine:
         self.reads = Reads(self.shards, store)
         self._commits = Commits(journal, self._after_commit, self._reconsider)
         self._checkpoints = Checkpoints(self.shards, store, journal, limits.checkpoint, self._reconsider)
-        self._admission = Admission(self._why_not, limits.admission_wait_seconds)
+        self._admission = Admission(self._why_not, limits.admission_wait_seconds, limits.in_flight_bytes)
         self._context = Context(self.shards, limits, clock, random, self._commits)
         self._expiry = Expiry(self.shards, store, clock, self._context.end_if_due)
         self._appending = Appending(self._context)
@@ -151,11 +151,11 @@ class Engine:
         elif self._admission.closed or self._admission.waiting:
             self._reconsider()
 
-    def _park(self, attempt: partial[None], done: Done) -> None:
+    def _park(self, attempt: partial[None], done: Done, length: int) -> None:
         if self._stopping:
             raise Refused(Code.STOPPING)
         self._admission.closed = True
-        self._admission.park(attempt, done)
+        self._admission.park(attempt, done, length)
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -163,18 +163,18 @@ class Engine:
         if self._room_for(len(body)):
             self._appending.append(key, request, body, done)
         else:
-            self._park(partial(self.append, key, request, body, done), done)
+            self._park(partial(self.append, key, request, body, done), done, len(body))
 
     def create(self, key: str, request: CreateRequest, body: bytes, done: Done) -> None:
         if self._room_for(len(body)):
             self._creating.create(key, request, body, done)
         else:
-            self._park(partial(self.create, key, request, body, done), done)
+            self._park(partial(self.create, key, request, body, done), done, len(body))
 
     def delete(self, key: str, done: Done) -> None:
         """Goes on when the disk is full: it is what makes room."""
         if self._stopping or self._commits.broken:
-            return self._park(partial(self.delete, key, done), done)
+            return self._park(partial(self.delete, key, done), done, 0)
         shard = self._context.shard(key)
         entry = shard.find(key)
         if entry is None:

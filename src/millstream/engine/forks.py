@@ -34,7 +34,9 @@ def parse_hold(hold: str) -> tuple[str, int]:
     return key, int(incarnation)
 
 
-def origin_for(source: StreamState, fork: ForkRequest, content_type: str | None, reads: Reads) -> ForkOrigin:
+def origin_for(
+    source: StreamState, fork: ForkRequest, content_type: str | None, reads: Reads, depth_max: int
+) -> ForkOrigin:
     """Everything about the source is checked here, before anything is journalled. No hold yet."""
     if content_type is not None and essence(content_type) != essence(source.content_type):
         raise Refused(
@@ -53,6 +55,10 @@ def origin_for(source: StreamState, fork: ForkRequest, content_type: str | None,
                 break
     if not lineage or lineage[-1][2] < position or source.origin is None:
         lineage.append((source.key, source.incarnation, position))
+    if len(lineage) > depth_max:
+        raise Refused(
+            Code.INVALID_FORK, f"The fork would inherit from more than {depth_max} streams, one from another."
+        )
     return ForkOrigin(source.key, source.incarnation, tuple(lineage), fork.offset_text, fork.sub_offset, "")
 
 

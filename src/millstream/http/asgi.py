@@ -17,7 +17,7 @@ from msgspec import Struct
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
 from .app import App
-from .failures import send_error
+from .failures import BODIES_FULL, send_error
 from .request import Head, HeaderBlock, collect_headers
 
 Scope = MutableMapping[str, Any]
@@ -31,6 +31,7 @@ QUEUED_BYTES_MAX = 512 << 10
 class AsgiLimits(Struct, frozen=True):
     uri_bytes: int
     body_bytes: int
+    bodies_bytes: int
 
 
 class AsgiReply:
@@ -115,17 +116,27 @@ class AsgiReply:
 class AsgiDoor:
     def __init__(self, app: App, limits: AsgiLimits) -> None:
         self._app, self._limits = app, limits
+        self._bodies_held = 0  # bytes of bodies, until they are answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = AsgiReply(scope["method"])
+        pieces: list[bytes] = []
+        try:
+            await self._answer(reply, scope, pieces, receive, send)
+        finally:
+            self._bodies_held -= sum(map(len, pieces))
+
+    async def _answer(
+        self, reply: AsgiReply, scope: Scope, pieces: list[bytes], receive: Receive, send: Send
+    ) -> None:
         try:
             head = self._head(scope)
-            body = await self._body(head, receive)
+            if not await self._receive(head, pieces, receive):
+                return None
         except MillstreamError as error:
             send_error(reply, error)
             return await reply.deliver(send)
-        if body is None:
-            return None
+        body = b"".join(pieces)
         watcher = asyncio.create_task(self._watch(reply, receive))
         try:
             self._app.handle(head, body, reply)
@@ -159,24 +170,27 @@ class AsgiDoor:
         head.full_path = raw
         return head
 
-    async def _body(self, head: Head, receive: Receive) -> bytes | None:
-        """The whole body; None when the client went away before its end."""
+    async def _receive(self, head: Head, pieces: list[bytes], receive: Receive) -> bool:
+        """The whole body; False when the client went away before its end."""
         limit = self._limits.body_bytes
         declared = head.headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared[:16]) > limit:
             raise _too_large(limit)
-        pieces, length, more = [], 0, True
+        length, more = 0, True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                return None
+                return False
             piece = message.get("body", b"")
             length += len(piece)
             if length > limit:
                 raise _too_large(limit)
             pieces.append(piece)
+            self._bodies_held += len(piece)
+            if self._bodies_held > self._limits.bodies_bytes and length < self._bodies_held:
+                raise MillstreamError(Code.OVERLOADED, BODIES_FULL)
             more = message.get("more_body", False)
-        return b"".join(pieces)
+        return True
 
 
 def _too_large(limit: int) -> Refused:

@@ -13,6 +13,7 @@ from .reply import NO_STORE, Reply
 
 log = logging.getLogger("millstream.http")
 
+BODIES_FULL = "As many large bodies are under way as the server takes."
 FAILURES = (MillstreamError, StoreDamaged, Vanished, OSError)
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from millstream.http.failures import send_error
+from millstream.http.failures import BODIES_FULL, send_error
 from millstream.http.request import Head
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
@@ -43,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._head: Head | None = None  # of the request whose body or answer is under way
         self._pieces: list[bytes] = []  # of a body with a length
         self._missing = 0
+        self._held = 0
         self._chunks: ChunkedBody | None = None
         self._answering = False
         self._left: int | None = None
@@ -68,6 +69,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connections.discard(self)
+        self._let_go()
         self._transport = None
         self._write = _nowhere  # no cycle with the transport is left behind
         self._closing = True
@@ -165,6 +167,7 @@ class Connection(asyncio.Protocol):
         self.deadline = self._server.now + self._server.limits.body_seconds
         if self._chunks is not None:
             used = self._chunks.feed(self._buffer)
+            self._hold(used)
             self._buffer = self._buffer[used:]
             if not self._chunks.done:
                 return False
@@ -172,6 +175,7 @@ class Connection(asyncio.Protocol):
             self._chunks = None
         else:
             piece = self._buffer[: self._missing]
+            self._hold(len(piece))
             self._buffer = self._buffer[len(piece) :]
             self._missing -= len(piece)
             self._pieces.append(piece)
@@ -181,6 +185,18 @@ class Connection(asyncio.Protocol):
             self._pieces = []
         self._dispatch(head, body)
         return True
+
+    def _hold(self, length: int) -> None:
+        """Memory for a body that comes in pieces; given back when it has been answered."""
+        self._held += length
+        self._server.bodies_held += length
+        held = self._server.bodies_held
+        if held > self._server.limits.bodies_bytes and self._held < held:
+            raise MillstreamError(Code.OVERLOADED, BODIES_FULL)
+
+    def _let_go(self) -> None:
+        self._server.bodies_held -= self._held
+        self._held = 0
 
     def _dispatch(self, head: Head, body: bytes) -> None:
         self._answering = True
@@ -265,6 +281,8 @@ class Connection(asyncio.Protocol):
         self.on_close = self.on_writable = None
         self._answering = False
         self._head = None
+        if self._held:
+            self._let_go()
         if closing:
             self._closing = True
             if self._transport is not None:

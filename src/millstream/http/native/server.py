@@ -21,6 +21,7 @@ class ServerLimits(Struct, frozen=True):
     head_bytes: int = 32 << 10
     uri_bytes: int = 8 << 10
     body_bytes: int = 64 << 20
+    bodies_bytes: int = 512 << 20
     pipelined_bytes: int = 256 << 10
     write_buffer_bytes: int = 512 << 10
     head_seconds: float = 10.0
@@ -35,6 +36,7 @@ class NativeServer:
         self.app, self.limits, self._tls = app, limits, tls
         self.heads = Heads("https" if tls else "http", limits.uri_bytes)
         self.connections: set[Connection] = set()
+        self.bodies_held = 0  # bytes of bodies that did not come in one piece, until they are answered
         self.now = 0.0
         self.date = b""
         self._server: asyncio.Server | None = None
