@@ -129,6 +129,9 @@ KEYS: dict[str, Key] = {
     "limits.admission_wait": Key(
         "2s", duration, "How long a write waits for room before it is refused (503)."
     ),
+    "limits.parked": Key(
+        "64MiB", size, "Bodies of writes that wait for room; beyond it, refused at once (503)."
+    ),
     "limits.in_flight": Key(
         "64MiB", size, "Bytes decided but not durable; bounds memory when the disk is slow."
     ),

@@ -138,6 +138,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
     return EngineLimits(
         in_flight_bytes=settings.number("limits.in_flight"),
         admission_wait_seconds=settings.seconds("limits.admission_wait"),
+        parked_bytes=settings.number("limits.parked"),
         messages_max=settings.number("limits.messages"),
         fork_depth_max=settings.number("limits.fork_depth"),
         disk_free_min_bytes=settings.number("limits.disk_free_min"),

@@ -209,12 +209,12 @@ async def test_nobody_waits_longer_because_it_was_his_turn_and_there_was_no_room
 
 @story
 async def test_bodies_that_wait_are_bounded_by_their_bytes() -> None:
-    world, large = await full()
+    world, large = await full(EngineLimits(1000, admission_wait_seconds=5, parked_bytes=1000))
     waiting = world.append(KEY, bytes(600))
     await world.settled()
     too_much = await world.append(KEY, bytes(600)).outcome()
     assert isinstance(too_much, MillstreamError)
-    assert too_much.code == "overloaded", "1,200 bytes would wait where 1,000 may be under way"
+    assert too_much.code == "overloaded", "1,200 bytes would wait where 1,000 may"
     open_gate(world)
     await large.success()
     await waiting.success()

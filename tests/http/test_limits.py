@@ -237,7 +237,9 @@ def test_large_bodies_under_way_are_bounded_all_connections_together(tmp_path: P
     try:
         client = Client(server)
         client.made("/v1/stream/bounded")
-        whole = encode("POST", "/v1/stream/bounded", {"Content-Type": "text/plain"}, bytes(900_000), server.port)
+        whole = encode(
+            "POST", "/v1/stream/bounded", {"Content-Type": "text/plain"}, bytes(900_000), server.port
+        )
         with client.wire() as first, client.wire() as second:
             first.send(whole[:-1])  # all but its end: 900 kB wait in memory
             time.sleep(0.3)

@@ -26,6 +26,7 @@ from .shard import Shard
 class EngineLimits(Struct, frozen=True):
     in_flight_bytes: int = 64 << 20
     admission_wait_seconds: float = 2.0
+    parked_bytes: int = 64 << 20
     messages_max: int = MESSAGES_MAX
     fork_depth_max: int = 1000
     disk_free_min_bytes: int = 256 << 20

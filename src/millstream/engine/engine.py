@@ -59,7 +59,7 @@ class Engine:
         self.reads = Reads(self.shards, store)
         self._commits = Commits(journal, self._after_commit, self._reconsider)
         self._checkpoints = Checkpoints(self.shards, store, journal, limits.checkpoint, self._reconsider)
-        self._admission = Admission(self._why_not, limits.admission_wait_seconds, limits.in_flight_bytes)
+        self._admission = Admission(self._why_not, limits.admission_wait_seconds, limits.parked_bytes)
         self._context = Context(self.shards, limits, clock, random, self._commits)
         self._expiry = Expiry(self.shards, store, clock, self._context.end_if_due)
         self._appending = Appending(self._context)
