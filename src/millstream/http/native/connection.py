@@ -16,6 +16,7 @@ from millstream.http.request import Head
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
 from .framing import ChunkedBody, body_too_large
+from .sockets import LARGE_ANSWER_BYTES, fit_send_buffer
 from .status import STATUS_LINES
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._parsing = False
         self._closing = False
         self._draining = False
+        self._fitted = False
         self._paused_reading = False
         self.writable = True
         self.on_writable: Callable[[], None] | None = None
@@ -245,6 +247,9 @@ class Connection(asyncio.Protocol):
             return
         assert self._head is not None
         self._left = length
+        if length is not None and length > LARGE_ANSWER_BYTES and not self._fitted:
+            self._fitted = True
+            fit_send_buffer(self._transport.get_extra_info("socket"))
         if length is not None:
             framing = b"Content-Length: %d\r\n" % length
         elif self._head.block.http_10:
