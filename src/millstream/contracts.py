@@ -42,10 +42,6 @@ class ShardTail(Struct, frozen=True):
     next_sequence: int = 1
 
 
-class CommitRefused(Exception):
-    """None of the commit's records is in the journal, and none will ever be found there."""
-
-
 class CommitUnknown(Exception):
     """Whether the commit is in the journal will be known when it has been reopened."""
 

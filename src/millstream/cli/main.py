@@ -26,9 +26,6 @@ class Output(StrEnum):
     JSON = "json"
 
 
-Text = Annotated[str | None, typer.Option()]
-
-
 @app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:

@@ -7,11 +7,11 @@ from functools import partial
 from millstream.contracts import StoreDamaged
 from millstream.protocol import appends
 from millstream.protocol.appends import AppendRequest
-from millstream.protocol.errors import Code, MillstreamError, Refused
+from millstream.protocol.errors import Code, Refused
 from millstream.protocol.facts import Appended, Ends
 from millstream.protocol.state import Life, StreamState
 
-from .bodies import PartUpload, is_large, needs_parts, stored_form
+from .bodies import is_large, needs_parts, stored_form
 from .context import Context, gone
 from .entry import Entry
 from .expiry import state_ahead
@@ -82,18 +82,10 @@ class Appending:
     def _send_ahead(
         self, shard: Shard, key: str, request: AppendRequest, data: bytes, ends: Ends, done: Done
     ) -> None:
-        context = self._context
-        context.large_bytes += len(data)
-
-        def ready(group: int) -> None:
-            context.large_bytes -= len(data)
+        def then(group: int) -> None:
             self._decide_again(shard, key, request, b"", None, group, done)
 
-        def failed(error: MillstreamError) -> None:
-            context.large_bytes -= len(data)
-            done(error)
-
-        PartUpload(shard, self._wake, context.part_group(), data, ends, ready, failed).advance()
+        self._context.send_ahead(shard, data, ends, then, done)
 
     def _decide_again(
         self,

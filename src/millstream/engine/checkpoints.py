@@ -173,7 +173,7 @@ class Checkpoints:
             for shard in self._shards:
                 self.save(shard)
                 await asyncio.sleep(0)
-            before = [self._applied_in_store(shard) for shard in self._shards]
+            before = [self._store.applied(shard.index).replay_from for shard in self._shards]
             await asyncio.to_thread(self._store.flush)
             self._journal.trim(before)
             self.failure = None
@@ -188,10 +188,6 @@ class Checkpoints:
         """The journal keeps what it holds; the next flush tries again."""
         self.failure = error
         log.error("saving to the store failed: %s; the journal keeps what it holds", error)
-
-    def _applied_in_store(self, shard: Shard) -> int:
-        applied = self._store.applied(shard.index)
-        return min(applied.replay_from, applied.sequence + 1)
 
     async def settle(self) -> None:
         """Everything into the store, durably: the last thing before a stop."""

@@ -13,7 +13,7 @@ from millstream.protocol.json_messages import MESSAGES_MAX
 from millstream.protocol.placement import shard_of
 from millstream.protocol.state import Life, StreamState
 
-from .bodies import Flattening, is_large, stored_form
+from .bodies import Flattening, PartUpload, is_large, stored_form
 from .checkpoints import CheckpointLimits
 from .commits import Commits
 from .entry import Entry
@@ -54,9 +54,6 @@ class Context:
 
     def shard(self, key: str) -> Shard:
         return self.shards[shard_of(key, self._count)]
-
-    def part_group(self) -> int:
-        return self.random.below(1 << 62) + 1
 
     def answer(self, entry: Entry, answer: object, done: Done, waits: OpenRecord | None = None) -> None:
         """An answer that may rest on facts in flight is given when they are durable."""
@@ -126,3 +123,25 @@ class Context:
             failed(error)
 
         Flattening(body, self.limits.messages_max, finished, refused).advance()
+
+    def send_ahead(
+        self,
+        shard: Shard,
+        data: bytes,
+        ends: Ends,
+        then: Callable[[int], None],
+        failed: Callable[[MillstreamError], None],
+    ) -> None:
+        """A large body as Parts; `then` is called with their group when all of them are durable."""
+        self.large_bytes += len(data)
+
+        def ready(group: int) -> None:
+            self.large_bytes -= len(data)
+            then(group)
+
+        def refused(error: MillstreamError) -> None:
+            self.large_bytes -= len(data)
+            failed(error)
+
+        group = self.random.below(1 << 62) + 1
+        PartUpload(shard, self.wake, group, data, ends, ready, refused).advance()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ParamSpec
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from millstream.contracts import StoreDamaged
 from millstream.protocol import creates
@@ -16,7 +18,7 @@ from millstream.protocol.media import is_json
 from millstream.protocol.state import Life, StreamState
 from millstream.protocol.times import SECOND_US
 
-from .bodies import PartUpload, needs_parts
+from .bodies import needs_parts
 from .context import Context
 from .entry import Entry
 from .expiry import Expiry, state_ahead
@@ -24,6 +26,8 @@ from .forks import hold_of, origin_for
 from .reads import Reads
 from .record import Done, as_told
 from .shard import Shard
+
+Arguments = ParamSpec("Arguments")
 
 
 class Plan(Struct, frozen=True):
@@ -66,18 +70,8 @@ class Creating:
     def _make(self, plan: Plan, data: bytes, ends: Ends) -> None:
         if not needs_parts(data, ends):
             return self._place(plan, data, ends, 0)
-        context = self._context
-        context.large_bytes += len(data)
-
-        def ready(group: int) -> None:
-            context.large_bytes -= len(data)
-            self._place(plan, b"", None, group)
-
-        def failed(error: MillstreamError) -> None:
-            context.large_bytes -= len(data)
-            plan.done(error)
-
-        PartUpload(plan.shard, context.wake, context.part_group(), data, ends, ready, failed).advance()
+        then = partial(self._place, plan, b"", None)
+        self._context.send_ahead(plan.shard, data, ends, then, plan.done)
 
     def _place(self, plan: Plan, data: bytes, ends: Ends, group: int) -> None:
         """The creation itself; the path is looked at once more, for time may have passed."""
@@ -121,13 +115,11 @@ class Creating:
         assert request.fork is not None
         entry = self._source(request.fork.source)
         if entry.record is not None and _is_turning(entry):  # look again afterwards
-            again = partial(self._again, key, request, body, done)
-            entry.record.callbacks.append((again, None))
+            again = partial(self.create, key, request, body, done)
+            entry.record.callbacks.append((_turned(done, again), None))
             return
         source = _living(entry)
-        origin_for(
-            source, request.fork, request.content_type, self._reads, self._context.limits.fork_depth_max
-        )
+        self._origin(source, request)
         then = _told(done, partial(self._hold, key, request, done))
         self._context.with_stored_form(body, source.is_json, True, then, done)
 
@@ -150,24 +142,15 @@ class Creating:
         assert fork is not None
         source_entry = self._source(fork.source)
         if source_entry.record is not None and _is_turning(source_entry):  # while the body was flattened
-            again = _told(done, partial(self._hold, key, request, done))
-            source_entry.record.callbacks.append((partial(_turned, again, data, ends, done), None))
+            again = partial(self._hold, key, request, done, data, ends)
+            source_entry.record.callbacks.append((_turned(done, again), None))
             return
         source = _living(source_entry)
-        found = origin_for(
-            source, fork, request.content_type, self._reads, self._context.limits.fork_depth_max
-        )
+        found = self._origin(source, request)
         shard = context.shard(key)
         incarnation = shard.new_incarnation(source.incarnation)
         hold = hold_of(key, incarnation)
-        origin = ForkOrigin(
-            found.source,
-            found.source_incarnation,
-            found.lineage,
-            found.requested_offset,
-            found.requested_sub_offset,
-            hold,
-        )
+        origin = replace(found, hold=hold)
 
         def settled(answer: object) -> None:
             """Whatever kept this very stream from being made releases its hold; not what may have made it."""
@@ -187,22 +170,17 @@ class Creating:
         record.callbacks.append((held, None))
         context.wake(source_shard)
 
-    def _again(self, key: str, request: CreateRequest, body: bytes, done: Done, outcome: object) -> None:
+
+def _turned(done: Done, step: Callable[[], None]) -> Done:
+    """The step, when its source's end or creation is durable; the error, when that has failed."""
+    told = _told(done, step)
+
+    def run(outcome: object) -> None:
         if isinstance(outcome, MillstreamError):
             return done(outcome)
-        try:
-            self.create(key, request, body, done)
-        except (MillstreamError, StoreDamaged, OSError) as error:
-            done(as_told(error))
+        told()
 
-
-def _turned(
-    step: Callable[[bytes, Ends], None], data: bytes, ends: Ends, done: Done, outcome: object
-) -> None:
-    """Its source's end or creation is durable, or has failed."""
-    if isinstance(outcome, MillstreamError):
-        return done(outcome)
-    step(data, ends)
+    return run
 
 
 def _is_turning(entry: Entry) -> bool:
@@ -222,12 +200,12 @@ def _living(entry: Entry) -> StreamState:
     return state
 
 
-def _told(done: Done, step: Callable[[bytes, Ends], None]) -> Callable[[bytes, Ends], None]:
+def _told(done: Done, step: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """A step that may run later: what it refuses is told, not raised."""
 
-    def run(data: bytes, ends: Ends) -> None:
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
-            step(data, ends)
+            step(*args, **kwargs)
         except (MillstreamError, StoreDamaged, OSError) as error:
             done(as_told(error))
 

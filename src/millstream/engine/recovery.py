@@ -26,7 +26,7 @@ def recover(shards: Sequence[Shard], store: Store, journal: Journal) -> int:
                 f"shard {shard.index}: the journal ends at {journal.tail(shard.index).sequence}, "
                 f"but the store has applied {applied.sequence}: the end of the journal is missing"
             )
-        starts[shard.index] = min(applied.replay_from, applied.sequence + 1)
+        starts[shard.index] = applied.replay_from
     count = 0
     for record in journal.read(starts):
         shard = shards[record.shard]

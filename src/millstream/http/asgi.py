@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from millstream.protocol.errors import Code, MillstreamError, Refused
+from millstream.protocol.errors import Code, MillstreamError
 
 from .app import App
-from .failures import BODIES_FULL, send_error
+from .failures import BODIES_FULL, body_too_large, send_error, uri_too_long
 from .request import Head, HeaderBlock, collect_headers
 
 Scope = MutableMapping[str, Any]
@@ -155,9 +155,7 @@ class AsgiDoor:
         raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         query: bytes = scope.get("query_string", b"")
         if len(raw) + len(query) + 1 > self._limits.uri_bytes:
-            raise Refused(
-                Code.URI_TOO_LONG, f"The request target has more than {self._limits.uri_bytes} bytes."
-            )
+            raise uri_too_long(self._limits.uri_bytes)
         root = quote(scope.get("root_path", "")).encode().rstrip(b"/")
         path = raw[len(root) :] if root and raw.startswith(root + b"/") else raw
         head = Head(
@@ -175,7 +173,7 @@ class AsgiDoor:
         limit = self._limits.body_bytes
         declared = head.headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared[:16]) > limit:
-            raise _too_large(limit)
+            raise body_too_large(limit)
         length, more = 0, True
         while more:
             message = await receive()
@@ -184,16 +182,10 @@ class AsgiDoor:
             piece = message.get("body", b"")
             length += len(piece)
             if length > limit:
-                raise _too_large(limit)
+                raise body_too_large(limit)
             pieces.append(piece)
             self._bodies_held += len(piece)
             if self._bodies_held > self._limits.bodies_bytes and length < self._bodies_held:
                 raise MillstreamError(Code.OVERLOADED, BODIES_FULL)
             more = message.get("more_body", False)
         return True
-
-
-def _too_large(limit: int) -> Refused:
-    return Refused(
-        Code.BODY_TOO_LARGE, f"A body has at most {limit} bytes.", hint="Send it in several appends."
-    )

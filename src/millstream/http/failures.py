@@ -41,3 +41,13 @@ def send_error(reply: Reply, error: MillstreamError) -> None:
         headers.append(b"Retry-After: 1\r\n")
     body = json.dumps({"error": content}, ensure_ascii=True).encode()
     reply.send(error.status, b"".join(headers), body)
+
+
+def body_too_large(bytes_max: int) -> Refused:
+    return Refused(
+        Code.BODY_TOO_LARGE, f"A body has at most {bytes_max} bytes.", hint="Send it in several appends."
+    )
+
+
+def uri_too_long(bytes_max: int) -> Refused:
+    return Refused(Code.URI_TOO_LONG, f"The request target has more than {bytes_max} bytes.")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-Change = tuple[bytes, bytes | None]
-
 
 class MemoryBatch:
     def __init__(self) -> None:

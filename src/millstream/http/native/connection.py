@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from millstream.http.failures import BODIES_FULL, send_error
+from millstream.http.failures import BODIES_FULL, body_too_large, send_error
 from millstream.http.request import Head
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
-from .framing import ChunkedBody, body_too_large
+from .framing import ChunkedBody
 from .sockets import LARGE_ANSWER_BYTES, fit_send_buffer
 from .status import STATUS_LINES
 

@@ -11,6 +11,7 @@ import re
 
 import httptools
 
+from millstream.http.failures import body_too_large, uri_too_long
 from millstream.http.request import Head, HeaderBlock, collect_headers
 from millstream.protocol.errors import Code, MillstreamError, Refused
 
@@ -86,7 +87,7 @@ class Heads:
             return head
         target = match[2]
         if len(target) > self._uri_bytes_max:
-            raise _uri_too_long(self._uri_bytes_max)
+            raise uri_too_long(self._uri_bytes_max)
         path, _, query = target.partition(b"?")
         return Head(match[1].decode(), path, query, block, self._scheme)
 
@@ -105,7 +106,7 @@ class Heads:
         if not collector.complete:
             raise Refused(Code.INVALID_REQUEST, "This is no HTTP request.")
         if len(collector.url) > self._uri_bytes_max:
-            raise _uri_too_long(self._uri_bytes_max)
+            raise uri_too_long(self._uri_bytes_max)
         if b"#" in collector.url:
             raise Refused(Code.INVALID_REQUEST, "The request target has a fragment.")
         headers = collect_headers(collector.pairs)
@@ -119,10 +120,6 @@ class Heads:
         block.keep_alive = parser.should_keep_alive() and "close" not in headers.get("connection", "").lower()
         _frame(block, collector.pairs)
         return Head(parser.get_method().decode("latin-1"), path, query, block, self._scheme)
-
-
-def _uri_too_long(uri_bytes_max: int) -> Refused:
-    return Refused(Code.URI_TOO_LONG, f"The request target has more than {uri_bytes_max} bytes.")
 
 
 def _path_of_absolute(target: bytes) -> bytes:
@@ -226,9 +223,3 @@ class ChunkedBody:
 
 def _bad_chunk() -> Refused:
     return Refused(Code.INVALID_REQUEST, "The chunked body is malformed.")
-
-
-def body_too_large(bytes_max: int) -> Refused:
-    return Refused(
-        Code.BODY_TOO_LARGE, f"A body has at most {bytes_max} bytes.", hint="Send it in several appends."
-    )
